@@ -113,8 +113,8 @@ class V2Client(StockClient):
     def batch(self, ledger_id: int, first: int, *, count: int = 0, size: int = 1 << 20) -> bytes:
         return struct.pack(">IqqqIq", 2 << 24 | BATCH_READ << 16, ledger_id, first, 77, count, size)
 
-    def auth(self) -> bytes:
-        message = proto.AuthMessage(authPluginName="theirs", payload=b"?")
+    def auth(self, token: bytes = b"?", *, plugin: str = "theirs") -> bytes:
+        message = proto.AuthMessage(authPluginName=plugin, payload=token)
         return struct.pack(">I", 2 << 24 | AUTH << 16) + message.SerializeToString()
 
     def parse(self, frame: bytes) -> Answer:
@@ -201,8 +201,8 @@ class V3Client(StockClient):
         part = proto.GetBookieInfoRequest(requested=3)
         return self._request(proto.GET_BOOKIE_INFO, getBookieInfoRequest=part)
 
-    def auth(self) -> bytes:
-        part = proto.AuthMessage(authPluginName="theirs", payload=b"?")
+    def auth(self, token: bytes = b"?", *, plugin: str = "theirs") -> bytes:
+        part = proto.AuthMessage(authPluginName=plugin, payload=token)
         return self._request(proto.AUTH, authRequest=part)
 
     def start_tls(self) -> bytes:
@@ -213,7 +213,8 @@ class V3Client(StockClient):
         outcome, read = OUTCOMES_V3[message.status], message.readResponse
         entry_id = message.addResponse.entryId if message.HasField("addResponse") else read.entryId
         max_lac = read.maxLAC if read.HasField("maxLAC") else None
-        return Answer(outcome, entry_id, read.body, max_lac, message=message)
+        said = message.authResponse if message.HasField("authResponse") else message
+        return Answer(outcome, entry_id, read.body, max_lac, message=said)
 
 
 def lac_body(ledger_id: int, lac: int) -> bytes:

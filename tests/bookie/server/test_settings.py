@@ -17,6 +17,7 @@ GOOD: dict[str, Any] = {
     "ledgers": [{"directory": "/disks/0"}, {"directory": "/disks/1"}],
 }
 TLS = {"directory": "/tls"}
+PASSWORDS = {"mechanisms": ["digest-md5"], "usersFile": "/u"}
 
 
 def load(
@@ -70,6 +71,16 @@ def test_durability_settings_choose_the_mode(
         ({"tls": TLS | {"mode": "Off"}}, "tls.mode: input should be .*, found 'Off'"),
         ({"tls": TLS | {"clients": "all"}}, "tls.clients: input should be .*, found 'all'"),
         ({"tls": TLS | {"handshakeSeconds": 0}}, "tls.handshakeSeconds: .*than 0, found 0"),
+        ({"authentication": {}}, "authentication.mechanisms is missing"),
+        ({"authentication": {"mechanisms": []}}, "authentication.mechanisms: .*at least 1"),
+        ({"authentication": {"mechanisms": ["plain"]}}, "'tls' or 'digest-md5', found 'plain'"),
+        (
+            {"authentication": {"mechanisms": ["digest-md5"]}},
+            "authentication: usersFile is missing",
+        ),
+        ({"authentication": {"mechanisms": ["tls"]}}, "mechanisms has tls, expected a section tls"),
+        ({"authentication": PASSWORDS | {"realm": "a:b"}}, "authentication.realm: "),
+        ({"authentication": PASSWORDS | {"loginSeconds": 0}}, "authentication.loginSeconds: "),
     ],
 )
 def test_a_wrong_value_is_named(tmp_path: Path, change: dict[str, Any], sentence: str) -> None:
@@ -97,6 +108,12 @@ def test_the_environment_reaches_a_section_that_may_be_absent(tmp_path: Path) ->
     assert load(tmp_path).tls is None
     found = load(tmp_path, environment=environment).tls
     assert found is not None and found.mode == "Accepted" and found.clients == "none"
+
+
+def test_certificates_that_are_not_verified_are_no_way_in(tmp_path: Path) -> None:
+    change = {"authentication": {"mechanisms": ["tls"]}, "tls": TLS | {"clients": "none"}}
+    with pytest.raises(SettingsError, match="expected a section tls whose clients are required"):
+        load(tmp_path, change)
 
 
 def test_an_unknown_variable_is_named(tmp_path: Path) -> None:

@@ -189,7 +189,7 @@ async def test_an_id_beyond_all_ids_is_refused(stock: StockLab) -> None:
 
 async def test_authentication_and_tls_are_answered_as_not_there(stock3: StockLab) -> None:
     auth, tls = await stock3.ask(stock3.frames.auth(), stock3.frames.start_tls())
-    assert auth.message.authResponse.authPluginName == "AuthDisabledPlugin"
+    assert auth.message.authPluginName == "AuthDisabledPlugin"
     assert tls.outcome is Outcome.BAD_REQUEST
 
 

@@ -19,7 +19,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from bookie.hosts import is_wildcard, listen_everywhere
-from bookie.server.state import BookieState, Phase
+from bookie.server.state import AuthFailure, BookieState, Phase
 from bookie.storage.durations import Durations
 
 DATA_PORTS = ("run", "stock")
@@ -84,6 +84,14 @@ class BookieCollector(Collector):
         for port in DATA_PORTS:
             failures.add_metric([port], traffic.tls_failures[port])
         yield failures
+        strangers = CounterMetricFamily(
+            "bookie_stock_authentication_failures",
+            "Stock connections closed before they were authenticated",
+            labels=["reason"],
+        )
+        for reason in AuthFailure:
+            strangers.add_metric([reason.value], traffic.authentication_failures[reason])
+        yield strangers
 
     def _levels(self, gauges: Gauges) -> Iterable[Metric]:
         for name, text, value in (
@@ -95,6 +103,11 @@ class BookieCollector(Collector):
             ("connections", "Open data connections", self._state.traffic.connections),
             ("reply_bytes", "Replies to reads not yet taken", self._state.traffic.reply_bytes),
             ("long_polls", "Long polls for a LAC", self._state.traffic.long_polls),
+            (
+                "stock_unauthenticated",
+                "Stock connections not authenticated yet",
+                self._state.traffic.unauthenticated,
+            ),
             ("ready", "1 when the data port is open", self._state.phase.serves),
             ("writable", "1 when adds are accepted", self._state.is_writable),
             ("leased", "1 while nobody else can answer as it", self._state.is_leased),

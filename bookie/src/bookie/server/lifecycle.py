@@ -55,6 +55,7 @@ from bookie.server.sessions import Sessions
 from bookie.server.settings import BookieSettings
 from bookie.server.state import BookieState, Phase, ReadOnlyReason
 from bookie.server.stock import StockConnection, StockService
+from bookie.server.stock_authentication import StockAuthentication
 from bookie.server.tls_front import TlsFronts
 from bookie.storage.disk import Disk, RealDisk
 
@@ -136,6 +137,11 @@ class Bookie:
         self._disk = disk or RealDisk()
         self._host = host or Host()
         self.state = BookieState(settings.bookie_id, clock=self._host.clock)
+        asked = settings.authentication
+        self._authentication = (
+            None if asked is None else StockAuthentication(asked, self.state.traffic)
+        )
+        """None: nothing is asked of stock clients."""
         self._nonce = uuid.uuid4().hex
         """Names this process in the claim, over all its attempts to boot."""
         self._stop = asyncio.Event()
@@ -400,7 +406,7 @@ class Bookie:
         """The native port, and BookKeeper's unless it is switched off: both or none."""
         is_required = self._tls is not None and self._tls.is_required
         runs = RunService(operations, sessions, tls_is_required=is_required)
-        stock = StockService(operations, sessions, self._tls)
+        stock = StockService(operations, sessions, self._tls, self._authentication)
         ports, servers = self._settings.ports, []
         try:
             servers.append(self._data_server("run", lambda: RunConnection(runs)))

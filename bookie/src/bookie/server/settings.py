@@ -158,6 +158,35 @@ class Tls(_Section):
     http: bool = False
 
 
+AuthenticationName = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9._@-]+$", max_length=255)
+]
+
+
+class Authentication(_Section):
+    """What stock clients must show before they may ask anything: BookKeeper's own authentication.
+
+    `mechanisms`: each is a way in: `tls`, a certificate that section `tls` verifies; `digest-md5`,
+    a user's password by SASL. `users_file`: lines `name:realm:key`, as `htdigest` writes them.
+    `realm`, `service_name`: what clients know this cluster by; Apache's know no other than these.
+    `login_seconds`: then a connection has to be authenticated. `unauthenticated_connections`: so
+    many wait for that; with one more, the one that waits longest is cut off.
+    """
+
+    mechanisms: Annotated[tuple[Literal["tls", "digest-md5"], ...], Field(min_length=1)]
+    users_file: Path | None = None
+    realm: AuthenticationName = "bookkeeper"
+    service_name: AuthenticationName = "bookkeeper"
+    login_seconds: PositiveFloat = 10.0
+    unauthenticated_connections: PositiveInt = 1024
+
+    @model_validator(mode="after")
+    def _users_are_somewhere(self) -> "Authentication":
+        if "digest-md5" in self.mechanisms and self.users_file is None:
+            raise ValueError("usersFile is missing, expected with mechanism digest-md5")
+        return self
+
+
 def _metadata_url(url: str) -> str:
     try:
         check_url(url)
@@ -192,6 +221,7 @@ class BookieSettings(_Section):
     machine, of both families. `rack`: its network location, such as `/rack-a`; without it, what
     `rackFile` says, which may come and change while the bookie serves. `advertised`: where
     clients elsewhere reach it, `stock` and `run`, each as `host:port`; without, `advertisedFile`.
+    `authentication`: of stock clients; without, whoever reaches the port may ask.
     """
 
     bookie_id: BookieName
@@ -207,6 +237,7 @@ class BookieSettings(_Section):
     limits: Limits = Limits()
     lease: Lease = Lease()
     tls: Tls | None = None
+    authentication: Authentication | None = None
     rack: RackName | None = None
     rack_file: Path = Path(RACK_FILE)
     advertised: Annotated[dict[str, str], AfterValidator(_addresses)] = Field(default_factory=dict)
@@ -225,6 +256,16 @@ class BookieSettings(_Section):
     def _advertised_ports_are_open(self) -> "BookieSettings":
         if "stock" in self.advertised and self.ports.stock is None:
             raise ValueError("advertised.stock is given, expected none while ports.stock is null")
+        return self
+
+    @model_validator(mode="after")
+    def _certificates_are_verified(self) -> "BookieSettings":
+        wants = self.authentication is not None and "tls" in self.authentication.mechanisms
+        if wants and (self.tls is None or self.tls.clients == "none"):
+            raise ValueError(
+                "authentication.mechanisms has tls, expected a section tls whose clients are "
+                "required or optional"
+            )
         return self
 
     @property

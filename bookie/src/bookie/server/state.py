@@ -55,6 +55,16 @@ _WRITABLE: Final = Phase.SERVING
 _PORTS_OPEN: Final = (_WRITABLE, Phase.READ_ONLY, Phase.DRAINING)
 
 
+class AuthFailure(Enum):
+    """Why a stock connection ended before it was authenticated."""
+
+    CREDENTIALS = "credentials"
+    PLUGIN = "plugin"
+    PLAIN = "plain"
+    SILENCE = "silence"
+    CROWD = "crowd"
+
+
 @dataclass(slots=True)
 class Traffic:
     """Counters since the process started; bytes are those of whole frames. `connections` and
@@ -94,6 +104,10 @@ class Traffic:
     """Open connections that are under TLS, by port, `stock` or `run`."""
     tls_failures: Counter[str] = field(default_factory=Counter)
     """Connections closed because no handshake came to its end, by port."""
+    unauthenticated: int = 0
+    """Open connections of stock clients that may not ask anything yet; now."""
+    authentication_failures: Counter[AuthFailure] = field(default_factory=Counter)
+    """Connections closed because they were not authenticated, by why."""
 
 
 @dataclass(slots=True)

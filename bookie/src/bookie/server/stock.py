@@ -9,9 +9,9 @@ is all that can wait so.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from bookie.errors import FrameError
 from bookie.frames.buffers import FrameBuffers
@@ -24,10 +24,12 @@ from bookie.server.port_tls import PortTls
 from bookie.server.sessions import Sessions
 from bookie.server.stock_adds import AddGather, Answers, Run, run_of
 from bookie.server.stock_answers import Answerable, Origin, Work
+from bookie.server.stock_authentication import StockAuthentication
 from bookie.server.stock_facts import FactService
 from bookie.server.stock_reading import ReadService, is_plain
 from bookie.server.stock_reads import ReadGather
 from bookie.wire.stock import connection as wires
+from bookie.wire.stock.auth import NOTHING_ASKED
 from bookie.wire.stock.blocks import AddBlock, BlockScan
 from bookie.wire.stock.framing import FRAME_LENGTH, FRAME_LENGTH_BYTES
 from bookie.wire.stock.messages import (
@@ -46,10 +48,14 @@ from bookie.wire.stock.messages import (
     WriteLac,
     outcome_of,
 )
+from bookie.wire.stock.opening import Opening, TooEarlyError
 from bookie.wire.stock.v2 import V2
 from bookie.wire.stock.wire import Wire
 
 log = logging.getLogger(__name__)
+
+GREETING_WAIT_S: Final = 0.1
+"""A client that has greeted and wants TLS says so within this: it sends both as it connects."""
 
 
 class StockConnection(DataConnection):
@@ -70,14 +76,40 @@ class StockConnection(DataConnection):
         """Of the requests that came last; None before the first."""
         self._upgrade: asyncio.Task[None] | None = None
         """The TLS handshake that a client asked for; None: there was none."""
+        self._opening: Opening | None = None
+        """Until it is known whether the client wants TLS; None where there is none."""
+        self._patience: asyncio.TimerHandle | None = None
+        """After it, a client that has greeted does not want TLS; None without a greeting."""
+        self.is_authenticated = True
+        """`stock_authentication` says otherwise, where there is any."""
+
+    @property
+    def lacks_tls(self) -> bool:
+        """It must be under TLS, and is not."""
+        return self._service.tls_is_required and not self.is_secure
 
     @property
     def is_barred(self) -> bool:
-        return self._service.tls_is_required and not self.is_secure
+        return not self.is_authenticated or self.lacks_tls
+
+    @property
+    def certificate(self) -> Mapping[str, Any]:
+        """The client's, verified, as `ssl` shows it; empty without one."""
+        transport = self._transport
+        return {} if transport is None else transport.get_extra_info("peercert") or {}
 
     def send(self, buffers: Sequence[Buffer]) -> None:
         """Queue an answer; it leaves with the others of this loop turn."""
         self._send(buffers)
+
+    def authenticate(self, wire: Wire, request: Auth) -> None:
+        authentication = self._service.authentication
+        reply = NOTHING_ASKED if authentication is None else authentication.reply(self, request)
+        if reply is None:
+            return
+        self.send([wire.answer_auth(request, reply)])
+        if reply.outcome is not Outcome.OK:
+            self.close()
 
     def do(self, work: Work) -> None:
         """Now, or when all that waits is done."""
@@ -85,6 +117,10 @@ class StockConnection(DataConnection):
         self._go_on()
 
     def resume(self) -> None:
+        if self._opening is not None and self.is_secure:
+            # Before what comes under TLS is taken: the certificate may let it in.
+            self._service.note_tls(self)
+            self._end_opening()
         if self._write_paused:  # resumed again when the client has taken its answers
             self._blocked = False
             return
@@ -94,28 +130,29 @@ class StockConnection(DataConnection):
             super().resume()
 
     def _opened(self) -> None:
+        if self._service.tls is not None and not self.is_secure:
+            self._opening = Opening()
         self._service.opened(self)
 
     def _closed(self) -> None:
         self._work.clear()
+        if self._patience is not None:
+            self._patience.cancel()
         self._service.closed(self)
 
     def _left(self, size: int) -> None:
         self._service.left(self, size)
 
     def _take_next(self, view: memoryview) -> int:
+        if self._opening is not None and (taken := self._take_opening(self._opening, view)):
+            return taken
         try:
             wire, requests, consumed = self._parse(view)
         except FrameError:
             self._service.count_garbage()
             raise
         if requests:
-            if not self.version and self._begins_tls(wire, requests, len(view) - consumed):
-                return consumed
-            if self._origin is None or self._origin.wire is not wire:
-                self._service.note_version(self, wire)
-                self._origin = Origin(self, wire)
-            self._work.extend(self._service.plan(self._origin, requests))
+            self._work.extend(self._service.plan(self._origin_on(wire), requests))
             self._go_on()
         elif len(view) >= FRAME_LENGTH_BYTES:
             self._expect(FRAME_LENGTH_BYTES + FRAME_LENGTH.unpack_from(view)[0])
@@ -132,24 +169,37 @@ class StockConnection(DataConnection):
             return wire, found, at
         return self._wires.parse_all(view)
 
-    def _begins_tls(
-        self, wire: Wire, requests: Sequence[Request | AddBlock], bytes_behind: int
-    ) -> bool:
-        """The client's first word asks for TLS, and it gets it: the handshake is next.
+    def _origin_on(self, wire: Wire) -> Origin:
+        if self._origin is None or self._origin.wire is not wire:
+            self._service.note_version(self, wire)
+            self._origin = Origin(self, wire)
+        return self._origin
 
-        FrameError when it has not waited for the answer: what came behind was not protected, and
-        whoever put it there would have it taken for words of a client that is.
-        """
-        tls, request = self._service.tls, requests[0]
-        if tls is None or self.is_secure or not isinstance(request, StartTls):
-            return False
-        if len(requests) > 1 or bytes_behind:
+    def _take_opening(self, opening: Opening, view: memoryview) -> int:
+        """The client's first words, where there is TLS; how many bytes are done with."""
+        try:
+            word = opening.step(view)
+        except TooEarlyError:
             self._service.count_tls_failure()
-            raise FrameError("more came with START_TLS, before its answer")
-        self.send([wire.answer_start_tls(request, Outcome.OK)])
-        self._hold()
-        self._upgrade = self._loop.create_task(self._start_tls(tls))
-        return True
+            raise
+        if self._patience is not None:
+            self._patience.cancel()
+        if word.asked is not None and self._service.tls is not None:
+            self.send([word.asked.wire.answer_start_tls(word.asked.request, Outcome.OK)])
+            self._hold()
+            self._upgrade = self._loop.create_task(self._start_tls(self._service.tls))
+        elif word.is_over:
+            self._end_opening()
+        elif word.bytes_taken:
+            self._patience = self._loop.call_later(GREETING_WAIT_S, self._end_opening)
+        return word.bytes_taken
+
+    def _end_opening(self) -> None:
+        """A greeting is answered now: the client is under TLS, or does not want it."""
+        opening, self._opening = self._opening, None
+        if opening is not None and opening.greeting is not None:
+            wire, greeting = opening.greeting
+            self.do(partial(self._service.take, self._origin_on(wire), greeting))
 
     async def _start_tls(self, tls: PortTls) -> None:
         peer = self._peer()
@@ -161,8 +211,6 @@ class StockConnection(DataConnection):
             self._service.count_tls_failure()
             log.warning("close connection from %s: no TLS: %s", peer, str(error) or repr(error))
             self.abort()
-        else:
-            self._service.note_tls(self)
 
     def _go_on(self) -> None:
         if self._is_working or self._blocked:
@@ -182,9 +230,15 @@ class StockService:
     """Answers the stock port of one bookie."""
 
     def __init__(
-        self, operations: Operations, sessions: Sessions, tls: PortTls | None = None
+        self,
+        operations: Operations,
+        sessions: Sessions,
+        tls: PortTls | None = None,
+        authentication: StockAuthentication | None = None,
     ) -> None:
         self.tls = tls
+        self.authentication = authentication
+        """None: whoever reaches the port may ask."""
         self.tls_is_required = tls is not None and tls.is_required
         """Requests before a handshake are refused."""
         self._operations = operations
@@ -210,9 +264,13 @@ class StockService:
         if connection.is_secure:
             self.note_tls(connection)
         self._sessions.opened(connection)
+        if self.authentication is not None:
+            self.authentication.opened(connection)
 
     def closed(self, connection: StockConnection) -> None:
         self._sessions.closed(connection)
+        if self.authentication is not None:
+            self.authentication.closed(connection)
         self._operations.forget(connection)
         if connection.version:
             self._state.traffic.stock_connections[connection.version] -= 1
@@ -232,6 +290,8 @@ class StockService:
     def note_tls(self, connection: StockConnection) -> None:
         """It is under TLS now."""
         self._state.traffic.tls_connections["stock"] += 1
+        if self.authentication is not None:
+            self.authentication.secured(connection)
 
     def count_tls_failure(self) -> None:
         """A connection is about to be closed."""
@@ -261,7 +321,7 @@ class StockService:
             else:
                 yield from self._gathered(origin, adds, reads)
                 adds, reads = AddGather(origin.wire, self._buffers), ReadGather()
-                yield partial(self._take, origin, request)
+                yield partial(self.take, origin, request)
         yield from self._gathered(origin, adds, reads)
 
     def _gathered(self, origin: Origin, adds: AddGather, reads: ReadGather) -> Iterator[Work]:
@@ -295,14 +355,14 @@ class StockService:
         self._refuse(origin, requests, status)
         return True
 
-    def _take(self, origin: Origin, request: Request) -> bool:
+    def take(self, origin: Origin, request: Request) -> bool:
         """Any other request."""
         if isinstance(request, Refused):
             self._state.traffic.refused[Status.BAD_REQUEST] += 1
             log.debug("refuse a request: %s", request.why)
             origin.client.send([request.answer])
         elif isinstance(request, Auth):
-            origin.client.send([origin.wire.answer_auth(request)])
+            origin.client.authenticate(origin.wire, request)
         elif isinstance(request, StartTls):
             # There is none, or it was not the first request: then answers may be under way.
             origin.client.send([origin.wire.answer_start_tls(request, Outcome.BAD_REQUEST)])

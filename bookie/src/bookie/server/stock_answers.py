@@ -8,6 +8,7 @@ from bookie.protocol.status import Status
 from bookie.server.askers import Asker
 from bookie.wire.stock.messages import (
     Add,
+    Auth,
     BatchRead,
     BookieInfo,
     Force,
@@ -34,10 +35,13 @@ class Client(Asker, Protocol):
 
     @property
     def is_barred(self) -> bool:
-        """It must be under TLS, and is not: nothing is done for it."""
+        """It must be under TLS or authenticated, and is not: nothing is done for it."""
 
     def send(self, buffers: Sequence[Buffer]) -> None:
         """Queue an answer; it leaves with the others of this loop turn."""
+
+    def authenticate(self, wire: Wire, request: Auth) -> None:
+        """Answer an AUTH; close where it is refused."""
 
     def do(self, work: Work) -> None:
         """Now, or when all that waits before it is done."""

@@ -1,17 +1,42 @@
-"""Authentication: this bookie has none, and says so as a stock bookie without plugins does."""
+"""AUTH messages: who speaks through which plugin, and how a bookie answers.
 
-from typing import Final
+Apache's own numbers and names (`AuthHandler`, `SASLBookieAuthProviderFactory`), so that stock
+clients take what they are sent. Version 2 has no code in an answer to AUTH: a refusal is a token
+that no mechanism takes for an answer, at which a stock client gives up with UnauthorizedAccess.
+"""
+
+from typing import Final, NamedTuple
 
 from google.protobuf.message import DecodeError
 
 from bookie.wire.stock.bookkeeper_protocol_pb2 import AuthMessage
+from bookie.wire.stock.messages import Outcome
 
 AUTH_DISABLED: Final = "AuthDisabledPlugin"
-"""The plugin name in an answer that tells a client to go on without authentication."""
+"""The plugin name in an answer after which a client goes on as one that is authenticated."""
+SASL: Final = "sasl"
+"""The plugin name of Apache's `SASLClientProviderFactory`."""
 
 
-def auth_disabled() -> AuthMessage:
-    return AuthMessage(authPluginName=AUTH_DISABLED, payload=b"")
+class AuthReply(NamedTuple):
+    """What an AUTH is answered; `payload`: the mechanism's token, of an OK only."""
+
+    outcome: Outcome
+    plugin_name: str
+    payload: bytes = b""
+
+    @property
+    def message(self) -> AuthMessage:
+        return AuthMessage(authPluginName=self.plugin_name, payload=self.payload)
+
+
+NOTHING_ASKED: Final = AuthReply(Outcome.OK, AUTH_DISABLED)
+"""Of a bookie without authentication, and to a client that is authenticated already."""
+REFUSED: Final = AuthReply(Outcome.UNAUTHORIZED, SASL)
+
+
+def sasl_reply(token: bytes) -> AuthReply:
+    return AuthReply(Outcome.OK, SASL, token)
 
 
 def parse_auth(blob: bytes) -> tuple[str, bytes] | None:

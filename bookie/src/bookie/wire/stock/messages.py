@@ -173,7 +173,7 @@ class BookieInfo(NamedTuple):
 
 
 class Auth(NamedTuple):
-    """A client's first word when it has an authentication plugin; this bookie has none."""
+    """What a client's authentication plugin says; the first word of a client that has one."""
 
     plugin_name: str
     payload: bytes

@@ -14,7 +14,7 @@ from typing import Final
 from bookie.errors import FrameError
 from bookie.frames.entry import ENTRY_BYTES_MAX, ENTRY_HEADER_BYTES, Buffer
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
-from bookie.wire.stock.auth import auth_disabled, parse_auth
+from bookie.wire.stock.auth import NOTHING_ASKED, AuthReply, parse_auth
 from bookie.wire.stock.framing import FRAME_BYTES_MAX, FRAME_LENGTH, FRAME_LENGTH_BYTES, frame_end
 from bookie.wire.stock.messages import (
     MASTER_KEY_BYTES,
@@ -147,8 +147,11 @@ class V2(Wire):
         buffers[0] = _BATCH_ANSWER.pack(length, request.tag, outcome.v2, *ids)
         return buffers
 
-    def answer_auth(self, request: Auth) -> bytes:
-        message = auth_disabled().SerializeToString()
+    def answer_auth(self, request: Auth, reply: AuthReply = NOTHING_ASKED) -> bytes:
+        # There is no code: what is not OK brings an empty token, which a stock client's mechanism
+        # takes for no answer, so that it fails its requests with UnauthorizedAccess. A connection
+        # that ends without one looks to it like a bookie that is away.
+        message = reply.message.SerializeToString()
         word = VERSION << 24 | OP_AUTH << 16  # Apache's bookie does not echo the version here
         return FRAME_LENGTH.pack(_WORD.size + len(message)) + _WORD.pack(word) + message
 

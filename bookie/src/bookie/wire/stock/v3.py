@@ -17,7 +17,7 @@ from bookie.frames.entry import ENTRY_BYTES_MAX, ENTRY_HEADER_BYTES, Buffer
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
 from bookie.wire.stock import bookkeeper_protocol_pb2 as proto
-from bookie.wire.stock.auth import auth_disabled, plugin
+from bookie.wire.stock.auth import NOTHING_ASKED, AuthReply, plugin
 from bookie.wire.stock.framing import FRAME_BYTES_MAX, FRAME_LENGTH, FRAME_LENGTH_BYTES
 from bookie.wire.stock.messages import (
     LAC_BODY_BYTES_MAX,
@@ -107,9 +107,10 @@ class V3(Wire):
         head = _read_head(request.tag, outcome, len(part) + len(entry) + len(tail)) + part
         return [head, entry, tail] if tail else [head, entry]
 
-    def answer_auth(self, request: Auth) -> bytes:
-        answer = _response(proto.AUTH, request.tag, Outcome.OK)
-        answer.authResponse.CopyFrom(auth_disabled())
+    def answer_auth(self, request: Auth, reply: AuthReply = NOTHING_ASKED) -> bytes:
+        answer = _response(proto.AUTH, request.tag, reply.outcome)
+        if reply.outcome is Outcome.OK:
+            answer.authResponse.CopyFrom(reply.message)
         return _framed(answer)
 
     def answer_read_lac(

@@ -7,6 +7,7 @@ from bookie.errors import FrameError
 from bookie.frames.entry import Buffer
 from bookie.ids import EntryId
 from bookie.protocol.availability import EntrySet
+from bookie.wire.stock.auth import NOTHING_ASKED, AuthReply
 from bookie.wire.stock.framing import FRAME_LENGTH_BYTES, frame_end
 from bookie.wire.stock.messages import (
     Add,
@@ -72,8 +73,8 @@ class Wire(ABC):
         knows of, None to say nothing of it; version 2 cannot tell it."""
 
     @abstractmethod
-    def answer_auth(self, request: Auth) -> bytes:
-        """Says that authentication is switched off here; a client then goes on without."""
+    def answer_auth(self, request: Auth, reply: AuthReply = NOTHING_ASKED) -> bytes:
+        """Close after a reply that is not OK."""
 
     def answer_batch_read(
         self, request: BatchRead, outcome: Outcome, entries: Sequence[Buffer] = ()

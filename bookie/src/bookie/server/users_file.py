@@ -1,0 +1,108 @@
+"""Who may come with a password: a file as `htdigest` writes it, one `name:realm:key` a line.
+
+The key is the MD5 of `name:realm:password` in hex: with it one can come in as this user here, but
+the password is not in it. Of lines of other realms nothing is taken. Changes are read before the
+next exchange; a file that cannot be read then, or makes no sense, leaves the users who were there:
+an outage of a secret is no reason to refuse everybody.
+"""
+
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from bookie.errors import SettingsError
+from bookie.wire.stock.digest_md5 import KEY_BYTES, Keys
+
+log = logging.getLogger(__name__)
+
+SETTING: Final = "authentication.usersFile"
+FILE_BYTES_MAX: Final = 16 * 1024 * 1024
+
+Stamp = tuple[int, int, int] | None
+
+
+class UsersFile:
+    """Keys of users as the file has them; SettingsError when it cannot be used at first."""
+
+    def __init__(self, path: Path, realm: str) -> None:
+        self._path = path
+        self._realm = realm
+        self._stamp = _stamp(path)
+        """Of the file when it was last read, whether or not it could be."""
+        self._keys = _read(path, realm)
+
+    def keys(self) -> Keys:
+        """As they are now."""
+        # One call of stat for each exchange, and no thread: Python hashes longer than that.
+        stamp = _stamp(self._path)
+        if stamp != self._stamp:
+            self._stamp = stamp
+            self._read_again()
+        return self._keys
+
+    def _read_again(self) -> None:
+        # No thread: it happens when somebody changes the file, and takes a microsecond a user.
+        try:
+            self._keys = _read(self._path, self._realm)
+            log.info("%s was read again: %d users", self._path, len(self._keys))
+        except SettingsError as error:
+            log.warning("authentication goes on with the users it had: %s", error)
+
+
+def parse_users(text: str, realm: str) -> Mapping[str, bytes]:
+    """Keys by name. SettingsError says which line is wrong, and nothing of what is in it."""
+    keys: dict[str, bytes] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, of_realm, key = _fields(line, number)
+        if of_realm != realm:
+            continue
+        if name in keys:
+            raise SettingsError(f"line {number} names a user who has a line above, expected one")
+        keys[name] = key
+    if not keys:
+        raise SettingsError(f"found no user of realm {realm}, expected one line NAME:{realm}:KEY")
+    return keys
+
+
+def _fields(line: str, number: int) -> tuple[str, str, bytes]:
+    try:
+        name, realm, key = line.strip().split(":")
+        found = bytes.fromhex(key)
+    except ValueError:
+        name, realm, found = "", "", b""
+    if not name or len(found) != KEY_BYTES:
+        raise SettingsError(
+            f"line {number} makes no sense, expected NAME:REALM:KEY with the MD5 of "
+            "NAME:REALM:PASSWORD as 32 hex digits, as htdigest writes it"
+        ) from None
+    return name, realm, found
+
+
+def _read(path: Path, realm: str) -> Mapping[str, bytes]:
+    try:
+        with path.open("rb") as file:
+            data = file.read(FILE_BYTES_MAX + 1)
+        if len(data) > FILE_BYTES_MAX:
+            raise SettingsError(f"it is longer than {FILE_BYTES_MAX} bytes")
+        return parse_users(data.decode("utf-8"), realm)
+    except OSError as error:
+        why = f"found {path}, which cannot be read ({error.strerror}), expected a file of users"
+        raise SettingsError(f"{SETTING}: {why}") from error
+    except UnicodeDecodeError:
+        # Not chained: it shows what the file holds.
+        raise SettingsError(f"{SETTING}: found {path}, which is no UTF-8") from None
+    except SettingsError as error:
+        raise SettingsError(f"{SETTING}: found {path}: {error}") from error
+
+
+def _stamp(path: Path) -> Stamp:
+    """What changes when the file does; None where there is none."""
+    try:
+        stat = os.stat(path)  # of what a link leads to: Kubernetes renews a secret by its link
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_ino, stat.st_size
