@@ -51,7 +51,7 @@ judge: install ; $(BIN)/python e2e/judge
 judge-local: install ; $(BIN)/python e2e/judge/local.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(MODE:%=--mode %) --json $(RESULTS)/judge.json
 judge-mutants: install ; PYTHONPATH=tests/mutants $(BIN)/python e2e/judge/planted.py --json $(RESULTS)/judge-mutants.json
 test-java: install
-	$(foreach fleet,$(FLEET),$(BIN)/python tests/java --fleet $(fleet) $(if $(ONLY),--only $(ONLY)) &&) true
+	$(foreach fleet,$(FLEET),$(BIN)/python tests/java --fleet $(fleet) $(if $(SASL),--sasl) $(if $(ONLY),--only $(ONLY)) &&) true
 	$(if $(and $(filter ours,$(FLEET)),$(if $(ONLY),,all)),$(foreach mode,$(MODES),$(BIN)/python tests/java --durability $(mode) $(OF_EACH_MODE:%=--only %) &&) true)
 test-ipv6: install ; PYTHONPATH=tests/support $(BIN)/python tests/ipv6
 bench: install ; $(BIN)/python -m benchmarks

@@ -23,6 +23,7 @@ from java_control import Control, Verb
 from java_marks import PythonMarks
 from java_peer import PythonPeer
 from java_report import Report
+from java_sasl import Users
 from java_tls import Certificates
 
 HERE: Final = Path(__file__).parent
@@ -43,6 +44,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--fleet", choices=sorted(KINDS), default="ours", help="whose bookies")
     parser.add_argument(
         "--durability", choices=sorted(DURABILITY), default="memory", help="mode of our bookies"
+    )
+    parser.add_argument(
+        "--sasl", action="store_true", help="every client comes with a password, in every test"
     )
     parser.add_argument("--only", action="append", default=[], metavar="CLASS[.METHOD]")
     parser.add_argument("--require", action="store_true", help="fail where tools are missing")
@@ -76,6 +80,7 @@ def verbs(bookies: Bookies, zookeeper: str, marks: PythonMarks) -> dict[str, Ver
     return {
         "tls": lambda words: bookies.tls(words[0]),
         "certificates": bookies.certificates.folder,
+        "sasl": lambda words: bookies.sasl(words[0]),
         **{act.__name__: numbered(act) for act in acts},
         "write-with-python": peer.write,
         "read-with-python": peer.read,
@@ -103,7 +108,14 @@ def run(options: argparse.Namespace, build: Build, classpath: str, folder: Path)
     with (
         EmbeddedZooKeeper.start(folder / "zookeeper", settings=settings) as zookeeper,
         Bookies(
-            folder, zookeeper.address, kind, classpath, durability, Certificates(folder)
+            folder,
+            zookeeper.address,
+            kind,
+            classpath,
+            durability,
+            Certificates(folder),
+            users := Users.made(folder),
+            options.sasl,
         ) as bookies,
         PythonMarks(zookeeper.address) as marks,
         Control(verbs(bookies, zookeeper.address, marks)) as control,
@@ -114,8 +126,13 @@ def run(options: argparse.Namespace, build: Build, classpath: str, folder: Path)
             "fleet.host": zookeeper.host,
             "fleet.root": f"{zookeeper.address}/{ROOT}",
             "fleet.control": str(control.port),
+            "fleet.sasl": str(options.sasl).lower(),
         }
-        flags = (*JVM_FLAGS, *(f"-D{name}={value}" for name, value in facts.items()))
+        flags = (
+            *JVM_FLAGS,
+            users.jvm_flag,
+            *(f"-D{name}={value}" for name, value in facts.items()),
+        )
         words = ["execute", *selection(options.only)]
         words += ["--disable-banner", "--disable-ansi-colors", "--details=summary"]
         words += [f"--reports-dir={folder / 'reports'}"]
@@ -148,7 +165,7 @@ def main() -> int:
         print(f"test-java: {error}")
         code = 1
     report = Report.of(folder / "reports")
-    of = f"{options.fleet}, {options.durability}"
+    of = f"{options.fleet}, {options.durability}" + (", SASL" if options.sasl else "")
     print(report.summary(of, seconds=time.monotonic() - began))
     is_good = not code and report.is_good
     if is_good and not options.keep:

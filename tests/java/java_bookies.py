@@ -20,6 +20,7 @@ import yaml
 from bookie.hosts import loopback
 from bookie.metadata.embedded import free_port
 from bookie.testing.apache import StockBookie
+from java_sasl import Users
 from java_tls import Certificates
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
@@ -140,14 +141,21 @@ class Bookies:
     classpath: str
     durability: str
     certificates: Certificates
+    users: Users
+    always_sasl: bool
+    """Also in tests that say nothing of it."""
     members: list[Member] = field(default_factory=list)
     _metadata: KazooClient | None = None
     _texts: dict[Path, str] = field(default_factory=dict)
     """Files of settings as they were made."""
+    _has_tls: bool = False
+    _has_sasl: bool = False
+    """What bookies ask of clients from their next start on."""
 
     def __enter__(self) -> "Bookies":
         self._metadata = KazooClient(self.zookeeper)
         self._metadata.start()
+        self._has_sasl = self.always_sasl
         letters = KINDS[self.kind]
         stock = {n: self._stock(n) for n, letter in enumerate(letters) if letter == "a"}
         if stock:
@@ -157,6 +165,7 @@ class Bookies:
                 self.members.append(self._apache(number, stock[number]))
             else:
                 self.members.append(self._ours(number))
+        self._configure()
         return self
 
     def __exit__(
@@ -202,15 +211,27 @@ class Bookies:
 
     def tls(self, mode: str) -> None:
         """`off` or `required`, from the next start of each on; all end."""
+        self._has_tls = mode == "required"
+        self._configure()
+
+    def sasl(self, mode: str) -> None:
+        """`required`, or `off`: as in all other tests; from the next start of each on, all end."""
+        self._has_sasl = mode == "required" or self.always_sasl
+        self._configure()
+
+    # How
+    def _configure(self) -> None:
+        """Ends all: what they ask of clients is in their settings."""
         for member in self.members:
             member.end(signal.SIGTERM)
             self._forget(member)
             text = self._texts.setdefault(member.settings, member.settings.read_text())
-            made = self.certificates
-            added = made.for_apache() if member.is_apache else made.for_ours()
-            member.settings.write_text(text + added if mode == "required" else text)
+            parts = ((self._has_tls, self.certificates), (self._has_sasl, self.users))
+            for is_on, part in parts:
+                if is_on:
+                    text += part.for_apache() if member.is_apache else part.for_ours()
+            member.settings.write_text(text)
 
-    # How
     def _start(self, members: Sequence[Member]) -> None:
         for member in members:
             member.thaw()
@@ -251,7 +272,9 @@ class Bookies:
     def _stock(self, number: int) -> StockBookie:
         bookie_id = f"bookie-{number}"
         own, root = self.folder / bookie_id, f"{self.zookeeper}/{ROOT}"
-        stock = StockBookie(own, root, free_port(), self.classpath, SMALL_JVM)
+        stock = StockBookie(
+            own, root, free_port(), self.classpath, (*SMALL_JVM, self.users.jvm_flag)
+        )
         stock.configure({**APACHE_SETTINGS, "bookieId": bookie_id})
         return stock
 

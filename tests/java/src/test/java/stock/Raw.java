@@ -10,6 +10,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import org.apache.bookkeeper.client.BookKeeperAdmin;
 import org.apache.bookkeeper.client.api.WriteFlag;
 import org.apache.bookkeeper.common.util.OrderedExecutor;
@@ -29,8 +30,13 @@ final class Raw implements AutoCloseable {
     private final BookieClientImpl bookies;
 
     Raw(Wire wire, BookKeeperAdmin admin) throws Exception {
+        this(wire, admin, settings -> {});
+    }
+
+    Raw(Wire wire, BookKeeperAdmin admin, Consumer<ClientConfiguration> change) throws Exception {
         this.wire = wire;
         ClientConfiguration settings = wire.settings();
+        change.accept(settings);
         this.bookies = new BookieClientImpl(
                 settings, events, ByteBufAllocator.DEFAULT, workers, timers,
                 NullStatsLogger.INSTANCE, admin.getBookieAddressResolver());

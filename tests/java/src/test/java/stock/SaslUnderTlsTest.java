@@ -1,0 +1,55 @@
+package stock;
+
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import java.util.function.Consumer;
+import org.apache.bookkeeper.client.BKException;
+import org.apache.bookkeeper.client.BookKeeper.DigestType;
+import org.apache.bookkeeper.client.LedgerHandle;
+import org.apache.bookkeeper.conf.ClientConfiguration;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+
+/** Bookies that want both: TLS, and a user's password under it. */
+@OnBothWires
+@Bookies(3)
+class SaslUnderTlsTest extends SuiteCase {
+    @BeforeAll
+    static void requireBoth() {
+        assumeTrue(Fleet.KIND.equals("ours"), "Apache's bookies break off most of such logins");
+        Tls.require();
+        Sasl.require();
+    }
+
+    @AfterAll
+    static void goOnAsBefore() {
+        Sasl.end();
+        Tls.end();
+    }
+
+    @Test
+    void aUserUnderTlsWritesReadsAndRecovers() throws Exception {
+        Consumer<ClientConfiguration> both = Tls.as("client").andThen(Sasl.user());
+        LedgerHandle open = create(another(both), Layout.ALL_OF_THREE, DigestType.CRC32C);
+        Entries.add(open, 50);
+        Entries.check(recovered(another(both), open.getId()), 49);
+    }
+
+    @Test
+    void aWrongPasswordUnderTlsIsUnauthorized() throws Exception {
+        refused(Tls.as("client").andThen(Sasl.as("WrongPassword")));
+    }
+
+    @Test
+    void aPasswordWithoutTlsIsNotEnough() throws Exception {
+        refused(Sasl.user());
+    }
+
+    private void refused(Consumer<ClientConfiguration> change) throws Exception {
+        LedgerHandle ledger = create(another(change), Layout.ALL_OF_THREE, DigestType.CRC32C);
+        assertThrows(
+                BKException.BKUnauthorizedAccessException.class, () -> ledger.addEntry(new byte[9]));
+    }
+}
