@@ -9,6 +9,7 @@ import pytest
 from bookie.errors import SettingsError
 from bookie.protocol.status import Status
 from bookie.server.state import AuthFailure
+from bookie.wire.stock.framing import FRAME_LENGTH
 from bookie.wire.stock.messages import Outcome
 from sasl_client import PASSWORD, USER, challenge, line, log_in, response
 from server_lab import ServerLab
@@ -220,6 +221,21 @@ async def test_who_leaves_without_a_word_is_forgotten(lab: PasswordLab) -> None:
     await client.close()
     await lab.until_gone()
     assert (lab.server.traffic.unauthenticated, lab.failures) == (0, {})
+
+
+async def test_a_stranger_holds_no_more_memory_than_a_small_frame(lab: PasswordLab) -> None:
+    ledger = await (await lab.start()).server.ledger()
+    stranger, user = await lab.client(), await lab.user()
+    small, large = [client_add(lab, ledger, size) for size in (200_000, 300_000)]
+    assert [a.outcome for a in await stranger.ask(small)] == [UNAUTHORIZED]
+    assert [a.outcome for a in await user.ask(large)] == [OK]
+    stranger.writer.write(FRAME_LENGTH.pack(len(large)) + large[:100])  # no more is read
+    assert await stranger.until_closed() == b""
+
+
+def client_add(lab: PasswordLab, ledger: int, size: int) -> bytes:
+    frames: Any = lab.kind(None, None)  # type: ignore[arg-type]
+    return bytes(frames.add(ledger, size, payload=bytes(size)))
 
 
 # ---- the file -----------------------------------------------------------------------------------

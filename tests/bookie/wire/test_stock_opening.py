@@ -4,6 +4,7 @@ import struct
 from typing import Any
 
 import pytest
+from bookie.errors import FrameError
 from bookie.wire.stock.opening import Opening, TooEarlyError, Word
 from bookie.wire.stock.v2 import V2
 from bookie.wire.stock.v3 import V3
@@ -80,6 +81,26 @@ def test_whoever_says_something_else_first_does_not_want_tls(first: bytes) -> No
     opening, word = heard(first + START_TLS, [])
     assert word is not None and word.is_over and word.asked is None
     assert (opening.greeting is not None) == first.startswith(GREETINGS["v2"])
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.binary(max_size=40), st.sampled_from([START_TLS, READ, TOKEN, *GREETINGS.values()])
+        ),
+        max_size=5,
+    ).map(b"".join),
+    st.lists(st.integers(1, 60), max_size=5),
+)
+def test_whatever_comes_one_greeting_at_most_is_kept_and_it_says_nothing(
+    blob: bytes, sizes: list[int]
+) -> None:
+    try:
+        opening, word = heard(blob, sizes)
+    except FrameError:
+        return
+    assert word is None or not (word.asked and word.is_over)
+    assert opening.greeting is None or opening.greeting.request.payload == b""
 
 
 def test_a_second_greeting_ends_the_opening() -> None:

@@ -56,6 +56,10 @@ log = logging.getLogger(__name__)
 
 GREETING_WAIT_S: Final = 0.1
 """A client that has greeted and wants TLS says so within this: it sends both as it connects."""
+STRANGER_FRAME_BYTES_MAX: Final = 256 * 1024
+"""Of a client that is not authenticated: enough to tell it so, whatever it adds of usual sizes."""
+STRANGER_READ_BYTES_MAX: Final = 64 * 1024
+"""From the socket at once: memory is touched as far as bytes come, for each of many."""
 
 
 class StockConnection(DataConnection):
@@ -111,6 +115,10 @@ class StockConnection(DataConnection):
         if reply.outcome is not Outcome.OK:
             self.close()
 
+    def get_buffer(self, sizehint: int) -> memoryview:
+        buffer = super().get_buffer(sizehint)
+        return buffer if self.is_authenticated else buffer[:STRANGER_READ_BYTES_MAX]
+
     def do(self, work: Work) -> None:
         """Now, or when all that waits is done."""
         self._work.append(work)
@@ -155,7 +163,13 @@ class StockConnection(DataConnection):
             self._work.extend(self._service.plan(self._origin_on(wire), requests))
             self._go_on()
         elif len(view) >= FRAME_LENGTH_BYTES:
-            self._expect(FRAME_LENGTH_BYTES + FRAME_LENGTH.unpack_from(view)[0])
+            size = FRAME_LENGTH_BYTES + FRAME_LENGTH.unpack_from(view)[0]
+            if not self.is_authenticated and size > STRANGER_FRAME_BYTES_MAX:
+                raise FrameError(
+                    f"found a frame of {size} bytes, expected {STRANGER_FRAME_BYTES_MAX} or less "
+                    "of a client that is not authenticated"
+                )
+            self._expect(size)
         return consumed
 
     def _parse(self, view: memoryview) -> tuple[Wire, Sequence[Request | AddBlock], int]:
