@@ -242,14 +242,36 @@ def client_add(lab: PasswordLab, ledger: int, size: int) -> bytes:
 
 
 async def test_users_come_and_go_without_a_restart(lab: PasswordLab) -> None:
-    before = await (await lab.start()).user()
+    await lab.start()
     lab.users.write_text(line("new"), encoding="utf-8")
     assert (await log_in(await lab.client(), "new")).message.payload.startswith(b"rspauth=")
     client = await lab.client()
     await log_in(client)
     assert await client.until_closed() == b""
-    [answer] = await before.ask(before.read(1, 1))
-    assert answer.outcome is Outcome.NO_LEDGER, "who is in stays in"
+
+
+async def test_a_user_who_is_taken_out_of_the_file_is_cut_off(
+    lab: PasswordLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bookie.server.stock_authentication.LOOK_INTERVAL_S", SOON)
+    lab.users.write_text(line() + line("other"), encoding="utf-8")
+    gone, other = await (await lab.start()).user(), await lab.client()
+    await log_in(other, "other")
+    lab.users.write_text(line("other", "a new password"), encoding="utf-8")
+    assert await gone.until_closed() == b""
+    [answer] = await other.ask(other.read(1, 1))
+    assert answer.outcome is Outcome.NO_LEDGER, "whose password has changed stays in"
+
+
+async def test_nobody_is_cut_off_while_the_file_is_gone(
+    lab: PasswordLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bookie.server.stock_authentication.LOOK_INTERVAL_S", SOON)
+    user = await (await lab.start(loginSeconds=4 * SOON)).user()
+    lab.users.unlink()
+    await (await lab.client()).until_closed()  # so long it takes
+    [answer] = await user.ask(user.read(1, 1))
+    assert answer.outcome is Outcome.NO_LEDGER
 
 
 async def test_a_bookie_without_its_file_does_not_start(

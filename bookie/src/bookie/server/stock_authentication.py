@@ -24,6 +24,8 @@ from bookie.wire.stock.messages import Auth
 log = logging.getLogger(__name__)
 
 NONCE_BYTES: Final = 24
+LOOK_INTERVAL_S: Final = 5.0
+"""Between looks whether users who are in were taken out of the file."""
 NAME_CHARACTERS_MAX: Final = 64
 """Of a name in the log, which a stranger may have made up."""
 
@@ -73,6 +75,10 @@ class StockAuthentication:
         self._logins: dict[Entrant, Login] = {}
         """Of all open connections that are barred, but those that are about to be closed; the one
         that came first is first."""
+        self._user_of: dict[Entrant, str] = {}
+        """Of all open connections that a password has let in."""
+        self._looking: asyncio.TimerHandle | None = None
+        """The next look at them; None while there are none."""
 
     def opened(self, entrant: Entrant) -> None:
         """From here on it is barred."""
@@ -95,6 +101,10 @@ class StockAuthentication:
 
     def closed(self, entrant: Entrant) -> None:
         self._forget(entrant)
+        self._user_of.pop(entrant, None)
+        if not self._user_of and self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
 
     def reply(self, entrant: Entrant, request: Auth) -> AuthReply | None:
         """What an AUTH is answered; close after what is not OK. None: nothing, it was refused."""
@@ -117,9 +127,28 @@ class StockAuthentication:
                 return sasl_reply(token)
             case Accepted(token, user):
                 self._let_in(entrant, f"password of {user!r}")
+                self._user_of[entrant] = user
+                if self._looking is None:
+                    self._schedule_look(self._users)
                 return sasl_reply(token)
             case Denied(user, why):
                 return self._refuse(entrant, AuthFailure.CREDENTIALS, user, why)
+
+    def _schedule_look(self, users: UsersFile) -> None:
+        loop = asyncio.get_running_loop()
+        self._looking = loop.call_later(LOOK_INTERVAL_S, self._look, users)
+
+    def _look(self, users: UsersFile) -> None:
+        """Who was taken out of the file goes; whose password is another one now may stay, so that
+        passwords are changed without a gap."""
+        keys = users.keys()
+        for entrant in [found for found, user in self._user_of.items() if user not in keys]:
+            user = self._user_of.pop(entrant)
+            log.warning("cut off %s: %r is no user any more", entrant.peer, user)
+            entrant.abort()
+        self._looking = None
+        if self._user_of:
+            self._schedule_look(users)
 
     def _refuse(self, entrant: Entrant, kind: AuthFailure, user: str, why: str) -> AuthReply:
         name = f" as {user[:NAME_CHARACTERS_MAX]!r}" if user else ""
