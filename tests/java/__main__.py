@@ -80,7 +80,7 @@ def verbs(bookies: Bookies, zookeeper: str, marks: PythonMarks) -> dict[str, Ver
     return {
         "tls": lambda words: bookies.tls(words[0]),
         "certificates": bookies.certificates.folder,
-        "sasl": lambda words: bookies.sasl(words[0]),
+        "authentication": lambda words: bookies.authentication(words[0]),
         **{act.__name__: numbered(act) for act in acts},
         "write-with-python": peer.write,
         "read-with-python": peer.read,

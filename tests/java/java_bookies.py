@@ -149,13 +149,13 @@ class Bookies:
     _texts: dict[Path, str] = field(default_factory=dict)
     """Files of settings as they were made."""
     _has_tls: bool = False
-    _has_sasl: bool = False
-    """What bookies ask of clients from their next start on."""
+    _way_in: str = ""
+    """What bookies ask of clients from their next start on: TLS, a mechanism of authentication."""
 
     def __enter__(self) -> "Bookies":
         self._metadata = KazooClient(self.zookeeper)
         self._metadata.start()
-        self._has_sasl = self.always_sasl
+        self._way_in = self._usual_way_in
         letters = KINDS[self.kind]
         stock = {n: self._stock(n) for n, letter in enumerate(letters) if letter == "a"}
         if stock:
@@ -214,22 +214,29 @@ class Bookies:
         self._has_tls = mode == "required"
         self._configure()
 
-    def sasl(self, mode: str) -> None:
-        """`required`, or `off`: as in all other tests; from the next start of each on, all end."""
-        self._has_sasl = mode == "required" or self.always_sasl
+    def authentication(self, way_in: str) -> None:
+        """`digest-md5`, `tls`, or `usual` as in all other tests; from the next start of each on,
+        all end."""
+        self._way_in = self._usual_way_in if way_in == "usual" else way_in
         self._configure()
 
     # How
+    @property
+    def _usual_way_in(self) -> str:
+        return "digest-md5" if self.always_sasl else ""
+
     def _configure(self) -> None:
         """Ends all: what they ask of clients is in their settings."""
         for member in self.members:
             member.end(signal.SIGTERM)
             self._forget(member)
             text = self._texts.setdefault(member.settings, member.settings.read_text())
-            parts = ((self._has_tls, self.certificates), (self._has_sasl, self.users))
-            for is_on, part in parts:
-                if is_on:
-                    text += part.for_apache() if member.is_apache else part.for_ours()
+            if self._has_tls:
+                made = self.certificates
+                text += made.for_apache() if member.is_apache else made.for_ours()
+            if self._way_in:
+                users = self.users
+                text += users.for_apache() if member.is_apache else users.for_ours(self._way_in)
             member.settings.write_text(text)
 
     def _start(self, members: Sequence[Member]) -> None:

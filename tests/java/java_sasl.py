@@ -47,12 +47,12 @@ class Users:
     def jvm_flag(self) -> str:
         return f"-Djava.security.auth.login.config={self.jaas}"
 
-    def for_ours(self) -> str:
+    def for_ours(self, way_in: str) -> str:
         """What goes behind the settings of one of our bookies."""
-        wanted = {"mechanisms": ["digest-md5"], "usersFile": str(self.file)}
+        wanted = {"mechanisms": [way_in], "usersFile": str(self.file)}
         return yaml.safe_dump({"authentication": wanted})
 
     def for_apache(self) -> str:
-        """The same for one of Apache's."""
+        """The same for one of Apache's, with passwords."""
         factory = "org.apache.bookkeeper.sasl.SASLBookieAuthProviderFactory"
         return f"bookieAuthProviderFactoryClass={factory}\nsaslJaasClientAllowedIds=.*\n"

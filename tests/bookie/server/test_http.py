@@ -3,7 +3,7 @@
 import asyncio
 
 import aiohttp
-from bookie.server.state import Phase
+from bookie.server.state import AuthFailure, Phase
 from server_lab import ServerLab
 
 
@@ -64,6 +64,18 @@ async def test_what_it_did_is_counted(server: ServerLab) -> None:
     assert found['bookie_refused_total{status="fenced"}'] == 1
     assert found['bookie_phase{phase="serving"}'] == found["bookie_writable"] == 1
     assert found["bookie_boot_epoch"] == 1
+
+
+async def test_connections_that_are_not_authenticated_are_counted(server: ServerLab) -> None:
+    server.traffic.unauthenticated = 3
+    server.traffic.authentication_failures[AuthFailure.CROWD] += 2
+    found = await metrics(server)
+    failures = "bookie_stock_authentication_failures_total"
+    assert found["bookie_stock_unauthenticated"] == 3
+    assert (found[f'{failures}{{reason="crowd"}}'], found[f'{failures}{{reason="plain"}}']) == (
+        2,
+        0,
+    )
 
 
 async def test_reads_and_syncs_and_checkpoints_are_timed(server: ServerLab) -> None:

@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from bookie.hosts import loopback
 from bookie.protocol.status import Status
 from bookie.server.state import AuthFailure
-from bookie.testing.certificates import Authority, NoOpensslError
+from bookie.testing.certificates import Authority
+from bookie.tls.principals import Role
 from bookie.wire.stock.framing import FRAME_LENGTH
 from bookie.wire.stock.messages import Outcome
 from sasl_client import line, log_in, response
@@ -34,13 +36,9 @@ class Lab:
         self.clients: list[StockClient] = []
 
     async def start(self, *mechanisms: str, **tls: Any) -> "Lab":
-        bookie, ours = self.authority.sign("bookie"), self.authority.own
-        files = {
-            "certificateFile": str(bookie.certificate),
-            "keyFile": str(bookie.key),
-            "clientCaFile": str(ours.certificate),
-        }
-        self.server.tree["tls"] = files | {"clients": "optional"} | tls
+        directory = str(self.authority.sign("bookie-0", Role.BOOKIE).folder)
+        own = {"directory": directory, "mode": "Accepted", "clients": "optional"}
+        self.server.tree["tls"] = own | tls
         wanted = {"mechanisms": list(mechanisms), "usersFile": str(self.users)}
         self.server.tree["authentication"] = wanted
         await self.server.start()
@@ -74,10 +72,7 @@ class Lab:
 
 @pytest.fixture(scope="session")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    try:
-        return Authority.make(tmp_path_factory.mktemp("authentication"), "ours")
-    except NoOpensslError as error:
-        pytest.skip(str(error))
+    return Authority.make(tmp_path_factory.mktemp("authentication"), "ours")
 
 
 @pytest.fixture(params=[V2Client, V3Client], ids=["v2", "v3"])
@@ -145,15 +140,28 @@ async def test_a_plugin_beside_a_certificate_goes_on_as_if_nothing_was_asked(lab
     assert answer.message.authPluginName == "AuthDisabledPlugin"
 
 
+async def test_a_certificate_counts_under_tls_from_the_first_byte(lab: Lab) -> None:
+    await lab.start("tls")
+    assert lab.server.bookie is not None
+    context, port = lab.context(has_certificate=True), lab.server.bookie.ports["stock"]
+    streams = await asyncio.open_connection(
+        loopback(), port, ssl=context, server_hostname="localhost"
+    )
+    lab.clients.append(client := lab.kind(*streams))
+    frames: Any = client
+    [answer] = await client.ask(frames.read(1, 1))
+    assert answer.outcome is Outcome.NO_LEDGER
+
+
 # ---- the greeting of a stock client, which does not wait for TLS --------------------------------
 
 
 @BOTH_ORDERS
-@pytest.mark.parametrize("mode", [True, False], ids=["required", "accepted"])
+@pytest.mark.parametrize("mode", ["Required", "Accepted"])
 async def test_a_greeting_beside_start_tls_is_answered_under_tls(
-    lab: Lab, is_first: bool, mode: bool
+    lab: Lab, is_first: bool, mode: str
 ) -> None:
-    client = await (await lab.start("digest-md5", required=mode)).plain()
+    client = await (await lab.start("digest-md5", mode=mode)).plain()
     start, greeting = V3Client(None, None).start_tls(), client.auth(b"", plugin="sasl")  # type: ignore[arg-type]
     client.send(*((greeting, start) if is_first else (start, greeting)))
     answered = V3Client(client.reader, client.writer)
@@ -173,7 +181,7 @@ async def test_a_greeting_without_start_tls_is_answered_where_plain_is_accepted(
 
 
 async def test_no_password_is_taken_in_plain_where_tls_is_required(lab: Lab) -> None:
-    client = await (await lab.start("digest-md5", required=True)).plain()
+    client = await (await lab.start("digest-md5", mode="Required")).plain()
     client.send(client.auth(b"", plugin="sasl"))
     said = await client.until_closed()
     assert b"nonce" not in said and lab.failures == {AuthFailure.PLAIN: 1}
@@ -187,9 +195,8 @@ async def test_a_greeting_is_not_answered_in_the_middle_of_a_handshake(
 ) -> None:
     monkeypatch.setattr("bookie.server.stock.GREETING_WAIT_S", SOON)
     client = await (await lab.start("digest-md5")).plain()
-    await lab.server.until(lambda: lab.server.traffic.unauthenticated == 1)
     client.send(client.auth(b"", plugin="sasl"))
-    await client.writer.drain()
+    await lab.server.until(lambda: lab.server.traffic.unauthenticated == 1)
     answered = V3Client(client.reader, client.writer)
     assert [a.outcome for a in await answered.ask(answered.start_tls())] == [OK]
     with pytest.raises(TimeoutError):
@@ -197,7 +204,7 @@ async def test_a_greeting_is_not_answered_in_the_middle_of_a_handshake(
             await client.answer()
     await client.writer.start_tls(lab.context(has_certificate=False), server_hostname="localhost")
     assert (await client.answer()).message.payload.startswith(b"realm=")
-    assert lab.server.traffic.tls_connections == 1
+    assert lab.server.traffic.tls_connections["stock"] == 1
 
 
 async def test_other_requests_behind_a_greeting_come_behind_its_answer(lab: Lab) -> None:

@@ -18,11 +18,16 @@ final class Sasl {
 
     /** Bookies that end, and ask for a password from their next start on. */
     static void require() {
-        Fleet.ask("sasl required");
+        Fleet.ask("authentication digest-md5");
+    }
+
+    /** Bookies that end, and let in whoever shows a certificate from their next start on. */
+    static void requireCertificates() {
+        Fleet.ask("authentication tls");
     }
 
     static void end() {
-        Fleet.ask("sasl off");
+        Fleet.ask("authentication usual");
     }
 
     /** User and password of this section of the file. */
