@@ -23,6 +23,8 @@ from bookie.wire.stock.messages import Auth
 
 log = logging.getLogger(__name__)
 
+HOST: Final = "bookkeeper"
+"""Whom stock clients ask for, whatever the bookie's address (`SASL_MD5_DUMMY_HOSTNAME`)."""
 NONCE_BYTES: Final = 24
 LOOK_INTERVAL_S: Final = 5.0
 """Between looks whether users who are in were taken out of the file."""
@@ -180,10 +182,6 @@ class StockAuthentication:
 
     def _count(self) -> None:
         self._traffic.unauthenticated = len(self._logins)
-
-
-HOST: Final = "bookkeeper"
-"""Whom stock clients ask for, whatever the bookie's address (`SASL_MD5_DUMMY_HOSTNAME`)."""
 
 
 def _holder(certificate: Mapping[str, Any]) -> str:
