@@ -231,6 +231,7 @@ async def test_a_stranger_holds_no_more_memory_than_a_small_frame(lab: PasswordL
     assert [a.outcome for a in await user.ask(large)] == [OK]
     stranger.writer.write(FRAME_LENGTH.pack(len(large)) + large[:100])  # no more is read
     assert await stranger.until_closed() == b""
+    assert (lab.server.traffic.garbage, lab.failures) == (1, {})
 
 
 def client_add(lab: PasswordLab, ledger: int, size: int) -> bytes:

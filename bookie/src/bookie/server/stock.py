@@ -165,6 +165,7 @@ class StockConnection(DataConnection):
         elif len(view) >= FRAME_LENGTH_BYTES:
             size = FRAME_LENGTH_BYTES + FRAME_LENGTH.unpack_from(view)[0]
             if not self.is_authenticated and size > STRANGER_FRAME_BYTES_MAX:
+                self._service.count_garbage()
                 raise FrameError(
                     f"found a frame of {size} bytes, expected {STRANGER_FRAME_BYTES_MAX} or less "
                     "of a client that is not authenticated"
