@@ -200,10 +200,11 @@ def _caller(context: Any) -> Principal | None:
 class AdminServer:
     """Listens on the control plane's port."""
 
-    def __init__(self, bookie: Control) -> None:
-        self._tls = bookie.tls
+    def __init__(self, bookie: Control, *, tls: PortTls | None = None) -> None:
+        """`tls`: what it is under; None: plain, and nobody knows who calls."""
+        self._tls = tls
         self._servicer = AdminServicer(bookie)
-        self._guard = IdentityGuard(bookie.identity, bookie.hear_epoch, tls=bookie.tls)
+        self._guard = IdentityGuard(bookie.identity, bookie.hear_epoch, tls=tls)
         self._server: Any = None
 
     async def start(self, host: str, port: int) -> int:

@@ -91,7 +91,7 @@ class HeldLock(Protocol):
 
 
 def _admin_server(control: Control) -> Listener:
-    return AdminServer(control)
+    return AdminServer(control, tls=control.tls)
 
 
 @dataclass(frozen=True, slots=True)
