@@ -45,7 +45,15 @@ from bookie.repair.reports.progress_lines import Say
 from bookie.repair.spark.arrow import bytes_read_of, columns_of
 from bookie.repair.spark.session import spark_session
 from bookie.repair.spark.sources import AvailabilitySource, EntriesSource, options_of
-from bookie.repair.spark.tasks import ActionResult, Item, OnParts, parts_of, run_on, workers
+from bookie.repair.spark.tasks import (
+    ActionResult,
+    Item,
+    OnParts,
+    broadcasted,
+    parts_of,
+    run_on,
+    workers,
+)
 
 OWN_ERRORS: Final = {
     f"{kind.__module__}.{kind.__name__}": kind
@@ -147,7 +155,7 @@ class SparkEngine:
             slots = workers(spark)
             parts = parts_of(items, workers=slots)
             shared = settings.shared_by(min(slots, len(parts)))
-            broadcast = spark.sparkContext.broadcast(parts)
+            broadcast = broadcasted(spark, parts)
             work = partial(worker, settings=shared)
             task = OnParts(self._cluster.metadata_url, self._same, broadcast, work)
             numbers = spark.range(0, len(parts), 1, len(parts))

@@ -26,6 +26,7 @@ from bookie.repair.reports.progress_lines import Say, say_nothing
 from bookie.repair.spark.executor_pods import ExecutorDeadline, ExecutorPods, no_executors
 from bookie.repair.spark.java_home import java_home
 from bookie.repair.spark.master import local_master, writable_home
+from bookie.repair.spark.security import AUTHENTICATED, SUBMIT_ARGUMENTS, with_secret
 
 LOOPBACK: Final = "127.0.0.1"
 WATCH_EVERY_S: Final = 2.0
@@ -92,10 +93,10 @@ def _session(driver: DriverPod | None) -> Iterator[SparkSession]:
         ExitStack() as stack,
     ):
         scratch = Path(name)
-        stack.enter_context(_set("JAVA_HOME", java_home(find_java(), scratch)))
+        stack.enter_context(_set("JAVA_HOME", str(java_home(find_java(), scratch))))
         where = _in_pods(driver, scratch) if driver else _on_this_machine(scratch, stack)
         builder = SparkSession.builder.appName("bookie-repair")
-        for setting, value in (EVERYWHERE | where | _in_scratch(scratch)).items():
+        for setting, value in (EVERYWHERE | AUTHENTICATED | where | _in_scratch(scratch)).items():
             builder = builder.config(setting, value)
         spark = builder.getOrCreate()
         try:
@@ -105,10 +106,10 @@ def _session(driver: DriverPod | None) -> Iterator[SparkSession]:
 
 
 @contextmanager
-def _set(variable: str, path: Path) -> Iterator[None]:
-    """For a while: the path may go with the scratch folder."""
+def _set(variable: str, value: str) -> Iterator[None]:
+    """For a while: a path in it may go with the scratch folder."""
     given = os.environ.get(variable)
-    os.environ[variable] = str(path)
+    os.environ[variable] = value
     try:
         yield
     finally:
@@ -120,9 +121,10 @@ def _set(variable: str, path: Path) -> Iterator[None]:
 
 def _on_this_machine(scratch: Path, stack: ExitStack) -> dict[str, str]:
     master = local_master(os.environ)
+    stack.enter_context(_set(SUBMIT_ARGUMENTS, with_secret(scratch)))
     if master.executors:
         home = writable_home(Path(pyspark.__file__).parent, scratch)
-        stack.enter_context(_set("SPARK_HOME", home))
+        stack.enter_context(_set("SPARK_HOME", str(home)))
     return ON_THIS_MACHINE | master.conf()
 
 

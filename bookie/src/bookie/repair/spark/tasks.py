@@ -7,6 +7,7 @@ import os
 import pickle
 import socket
 import threading
+import warnings
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -44,6 +45,14 @@ def parts_of(tasks: Sequence[Item], *, workers: int) -> list[Sequence[Item]]:
     wanted = max(len(tasks) // LEDGERS_PER_TASK, workers)
     count = min(wanted, TASKS_MAX, len(tasks))
     return [tasks[number::count] for number in range(count)]
+
+
+def broadcasted(spark: SparkSession, value: Item) -> "Broadcast[Item]":
+    """What every task is to have, sent to each executor once."""
+    with warnings.catch_warnings():
+        # pyspark has its JVM encrypt it, through a socket that it leaves to be collected.
+        warnings.simplefilter("ignore", ResourceWarning)
+        return spark.sparkContext.broadcast(value)
 
 
 def workers(spark: SparkSession) -> int:
