@@ -441,8 +441,8 @@ async def test_d3_what_is_deleted_is_back_within_seconds_and_told(kind: Kind) ->
         (BUDGET, "demo-bookies", ("spec", "maxUnavailable"), 5),
         (SERVICE, "demo", ("spec", "selector"), {"app": "other"}),
         (SERVICE_ACCOUNT, "demo-bookie", ("automountServiceAccountToken",), True),
-        (ROLE, "demo-repair", ("rules",), []),
-        (ROLE_BINDING, "demo-repair", ("subjects",), []),
+        (ROLE, "demo-spark-driver", ("rules",), []),
+        (ROLE_BINDING, "demo-spark-driver", ("subjects",), []),
         (STATEFUL_SET, "demo-bookie-0", ("spec", "updateStrategy", "type"), "RollingUpdate"),
     ],
 )

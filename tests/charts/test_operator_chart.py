@@ -9,8 +9,9 @@ import pytest
 import yaml
 from bookie.repair.reports.classes import OF_ENTRIES, OF_OTHERS
 from bookie_operator.metrics import OperatorMetrics
+from bookie_operator.model.cluster import ClusterSpec
 from bookie_operator.model.status import ConditionType
-from bookie_operator.platform.kubernetes import api
+from bookie_operator.platform.kubernetes import api, names
 from bookie_operator.platform.kubernetes.surroundings import EXECUTOR_VERBS
 from helm_charts import OPERATOR, ROOT, Object, helm, of_kind, only, render, template
 from kubernetes_lab import Lab
@@ -33,8 +34,8 @@ USED: Final = {
     ("apps", "statefulsets"): "get list watch create patch delete",
     ("batch", "jobs"): "list watch create delete",
     ("policy", "poddisruptionbudgets"): "list watch create patch",
-    (RBAC, "roles"): "list watch create patch",
-    (RBAC, "rolebindings"): "list watch create patch",
+    (RBAC, "roles"): "list watch create patch delete",
+    (RBAC, "rolebindings"): "list watch create patch delete",
 }
 """What the operator does in a namespace. A server-side apply that makes an object needs create."""
 USED_CLUSTER_WIDE: Final = {
@@ -195,6 +196,7 @@ def test_named_namespaces_get_roles_of_their_own() -> None:
 def test_named_namespaces_need_nothing_cluster_wide() -> None:
     words = ("--set=watchNamespaces={one}", "--set=rbac.nodes=false", "--set=rbac.storage=false")
     words += ("--set=rbac.aggregate=false", "--set=decisions.enabled=false")
+    words += ("--set=podPolicies.enabled=false",)
     objects = render(OPERATOR, *words)
     names = {role["metadata"]["name"] for role in of_kind(objects, "ClusterRole")}
     assert names == {"ops-demo-bookie-operator-uninstall-check"}
@@ -390,6 +392,24 @@ def test_d12_the_table_of_rights_has_the_verbs_that_are_granted() -> None:
             assert told[kind] == verbs, kind
 
 
+def test_each_verb_of_the_table_has_the_call_that_needs_it() -> None:
+    page = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
+    table = page.partition("## Rights")[2].partition("### ")[0]
+    rows = re.findall(r"^\| ([a-z/, ]+) \| ([a-z, ]+) \| (.*) \|$", table, re.M)
+    assert len(rows) == 15, "with the head of the table"
+    for kinds, verbs, calls in rows:
+        named = {verb for group in re.findall(r"([a-z, ]+):", calls) for verb in group.split(", ")}
+        missing = {verb.strip() for verb in verbs.split(", ")} - {verb.strip() for verb in named}
+        assert not missing or kinds in ("status of both", "resource"), f"{kinds}: {missing}"
+
+
+def test_notes_say_that_all_namespaces_are_for_trying_out() -> None:
+    # Their text: helm renders notes for an API server alone.
+    notes = (OPERATOR / "templates" / "NOTES.txt").read_text(encoding="utf-8")
+    said = notes.partition("{{- if not .Values.watchNamespaces }}")[2]
+    assert "In production set watchNamespaces" in said.partition("{{- end }}")[0]
+
+
 def test_versions_are_those_of_the_distribution() -> None:
     version = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     assert version is not None
@@ -406,7 +426,14 @@ def test_every_class_of_findings_has_its_alert() -> None:
 
 
 def decisions(*values: str) -> Object:
-    [found] = of_kind(render(OPERATOR, *values), "ValidatingAdmissionPolicy")
+    [found] = named_policies("decisions", *values)
+    return found
+
+
+def binding_of(policy: Object, *values: str) -> Object:
+    bindings = of_kind(render(OPERATOR, *values), "ValidatingAdmissionPolicyBinding")
+    name = policy["metadata"]["name"]
+    [found] = [one for one in bindings if one["spec"]["policyName"] == name]
     return found
 
 
@@ -416,14 +443,13 @@ def test_who_decides_about_loss_is_checked_by_the_api_server() -> None:
     [rule] = spec["matchConstraints"]["resourceRules"]
     assert (rule["resources"], rule["operations"]) == (["bookietasks"], ["CREATE"])
     assert spec["failurePolicy"] == "Fail" and len(spec["validations"]) == 2
-    [binding] = of_kind(render(OPERATOR), "ValidatingAdmissionPolicyBinding")
-    assert binding["spec"]["policyName"] == policy["metadata"]["name"]
+    binding = binding_of(policy)
     assert "matchResources" not in binding["spec"], "everywhere"
 
 
 def test_of_an_operator_of_some_namespaces_it_is_checked_there() -> None:
-    objects = render(OPERATOR, "--set=watchNamespaces={one,two}")
-    [binding] = of_kind(objects, "ValidatingAdmissionPolicyBinding")
+    some = "--set=watchNamespaces={one,two}"
+    binding = binding_of(decisions(some), some)
     [where] = binding["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"]
     assert (where["key"], where["values"]) == ("kubernetes.io/metadata.name", ["one", "two"])
 
@@ -440,3 +466,35 @@ def test_the_role_of_those_who_decide_is_aggregated_to_nobody(values: str) -> No
 def test_an_api_server_without_such_policies_gets_none() -> None:
     objects = render(OPERATOR, "--kube-version=1.29.0")
     assert not of_kind(objects, "ValidatingAdmissionPolicy")
+
+
+def test_a_driver_is_held_to_executors_by_the_end_of_its_accounts_name() -> None:
+    [policy] = named_policies("executors")
+    [condition] = policy["spec"]["matchConditions"]
+    pattern = condition["expression"].partition("matches('")[2].removesuffix("')")
+    account = "system:serviceaccount:fleet:" + names.driver_account("demo")
+    others = ("repair", "bookie", "spark-driver-x")
+    assert re.search(pattern, account) is not None
+    assert not [one for one in others if re.search(pattern, f"system:serviceaccount:f:demo-{one}")]
+    [rule] = policy["spec"]["matchConstraints"]["resourceRules"]
+    assert (rule["resources"], rule["operations"]) == (["pods"], ["CREATE", "DELETE"])
+    assert names.repair_account("") in str(policy["spec"]["validations"])
+
+
+def test_every_part_of_a_spec_that_adds_to_pods_is_for_those_who_may_make_pods() -> None:
+    [policy] = named_policies("overlays")
+    schema = ClusterSpec.model_fields
+    overlays = {field.alias for field in schema.values() if "PodOverlay" in str(field.annotation)}
+    assert {one["name"] for one in policy["spec"]["variables"]} == overlays
+    assert len(overlays) == 4
+
+
+def test_policies_of_pods_can_be_left_out() -> None:
+    assert not named_policies("executors", "--set=podPolicies.enabled=false")
+    bindings = of_kind(render(OPERATOR), "ValidatingAdmissionPolicyBinding")
+    assert len(bindings) == 3
+
+
+def named_policies(end: str, *values: str) -> list[Object]:
+    found = of_kind(render(OPERATOR, *values), "ValidatingAdmissionPolicy")
+    return [one for one in found if one["metadata"]["name"].endswith(f"-{end}")]

@@ -21,6 +21,7 @@ from bookie_operator.platform.kubernetes.api import (
     JOB,
     MANAGER,
     POD,
+    ROLE,
     SERVICE,
     STATEFUL_SET,
     TASK,
@@ -30,6 +31,7 @@ from bookie_operator.platform.kubernetes.api import (
     typed,
 )
 from operator_scenes import T0
+from rights import Call, Judge
 
 Answer = TypeVar("Answer")
 Tree = TypeVar("Tree")
@@ -74,6 +76,8 @@ class FakeApi:
         """(verb, kind, name) of every call that was let in."""
         self.made: list[tuple[str, str]] = []
         """(kind, name) of every object that came to be."""
+        self.authorizer: Judge = lambda call: True
+        """Whether who asks has the right to, by its rules."""
         self.watch: Callable[[Kind, Object, bool], None] = lambda kind, thing, is_gone: None
         """Is told of every change of an object (is_gone: of its end), as a watch does."""
         self.after_call: Callable[[], None] = lambda: None
@@ -126,6 +130,11 @@ class FakeApi:
         known = self._objects.get((kind, name))
         _meet(body["metadata"], known)
         if known is None:
+            self._authorize("create", kind, name)
+        for group, resource, granted in _granted(kind, body):
+            # Nobody may give more than they have.
+            self._authorize_call(Call(self._namespace, group, resource, granted))
+        if known is None:
             self._make(kind, name)
         self._merge((kind, name), _fields(_without_status(body)), manager)
         return self._answer(copied(self._objects[(kind, name)]))
@@ -133,7 +142,7 @@ class FakeApi:
     async def replace_status(
         self, kind: Kind, name: str, status: Object, *, version: str
     ) -> Object:
-        self._admit("update", kind, name)
+        self._admit("update", kind, name, part="status")
         known = self._objects.get((kind, name))
         if known is None:
             raise RefusedError(f"replace the status of {kind.name} {name}: not found")
@@ -160,7 +169,7 @@ class FakeApi:
         return self._answer(True)
 
     async def log(self, pod: str, *, container: str, lines: int, size: int) -> str:
-        self._admit("log", POD, pod)
+        self._admit("log", POD, pod, part="log")
         if self.find(POD, pod) is None or pod not in self.logs:
             raise RefusedError(f"read the log of Pod {pod}: container {container} is waiting")
         tail = self.logs[pod].splitlines(keepends=True)[-lines:]
@@ -228,9 +237,23 @@ class FakeApi:
 
     # How it is done
 
-    def _admit(self, verb: str, kind: Kind, name: str) -> None:
+    def _authorize(self, verb: str, kind: Kind, name: str, part: str = "") -> None:
+        resource = f"{kind.plural}/{part}" if part else kind.plural
+        place = self._namespace if kind.namespaced else ""
+        asked = "get" if verb == "log" else verb
+        self._authorize_call(Call(place, kind.group, resource, asked, name))
+
+    def _authorize_call(self, call: Call) -> None:
+        if not self.authorizer(call):
+            raise ForbiddenError(
+                f'{call.verb} {call.resource}: User "operator" cannot {call.verb} resource '
+                f'"{call.resource}"'
+            )
+
+    def _admit(self, verb: str, kind: Kind, name: str, *, part: str = "") -> None:
         if self.is_away:
             raise UnavailableError("the API server does not answer: away")
+        self._authorize(verb, kind, name, part)
         if (verb, kind) in self._forbidden:
             raise ForbiddenError(
                 f'{verb} {kind.plural}: User "operator" cannot {verb} resource "{kind.plural}"'
@@ -298,6 +321,12 @@ class FakeApi:
         if kind in _COUNTED and before.get("spec", tree.get("spec")) != tree.get("spec"):
             metadata["generation"] += 1
         self.watch(kind, copied(tree), False)
+
+
+def _granted(kind: Kind, body: Object) -> Iterator[tuple[str, str, str]]:
+    """Group, resource and verb of each right that a role gives."""
+    for rule in body.get("rules", ()) if kind == ROLE else ():
+        yield from itertools.product(rule["apiGroups"], rule["resources"], rule["verbs"])
 
 
 def copied(tree: Tree) -> Tree:

@@ -24,6 +24,7 @@ from fake_api import FakeApi
 from fake_changes import Changes, ExpiredError, Selector, UnknownSelectorError
 from fake_discovery import KINDS, NAMESPACE, WITH_STATUS, discovered
 from fake_patches import PatchError, merged, patched
+from rights import Call, Judge
 
 WATCH_S: Final = 1800.0
 APPLY, MERGE, STEPS = (f"application/{kind}" for kind in (
@@ -95,6 +96,8 @@ class FakeApiServer:
     asked: list[Asked] = field(default_factory=list)
     hear: Callable[[Asked], None] = lambda asked: None
     """Is told of every request once it is answered; of a watch when it begins."""
+    authorizer: Judge = lambda call: True
+    """Whether who asks has the right to, by its rules."""
     changes: Changes = field(default_factory=Changes)
     url: str = ""
 
@@ -149,6 +152,11 @@ class FakeApiServer:
         verb = _verb(request.method, target, query)
         asked = Asked(time.monotonic(), verb, target, query)
         self.asked.append(asked)
+        try:
+            self._authorize(verb, target)
+        except RefusalError as refusal:
+            asked.code = refusal.code
+            return web.json_response(refusal.status, status=refusal.code)
         if verb == "watch":
             return await self._watch(request, asked)
         asked.code, answer = await self._answer(request, asked)
@@ -157,6 +165,12 @@ class FakeApiServer:
         self.hear(asked)
         kind = "text/plain" if isinstance(answer, str) else "application/json"
         return web.Response(status=asked.code, text=whole, content_type=kind)
+
+    def _authorize(self, verb: str, target: Target) -> None:
+        kind = target.kind
+        resource = f"{kind.plural}/{target.part}" if target.part else kind.plural
+        if not self.authorizer(Call(target.namespace, kind.group, resource, verb, target.name)):
+            raise RefusalError(403, f'User "operator" cannot {verb} resource "{resource}"')
 
     def target_of(self, path: str) -> Target:
         parts = path.strip("/").split("/")
@@ -279,6 +293,8 @@ class FakeApiServer:
         _check_type(body, target)
         if body["metadata"].get("name") != target.name:
             raise RefusalError(400, "the name of the object does not match the name on the URL")
+        if api.find(target.kind, target.name) is None:
+            self._authorize("create", target)
         return await api.apply(target.kind, body, manager=query["fieldManager"])
 
     def _unless_over(self, api: FakeApi, target: Target) -> Object:

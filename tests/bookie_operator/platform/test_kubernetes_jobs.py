@@ -197,7 +197,7 @@ async def test_jobs_are_created_for_the_day_they_are_found_again() -> None:
 
 @pytest.mark.parametrize("kind", [JobKind.REPAIR, JobKind.AUDIT, JobKind.SCRUB, JobKind.DRAIN])
 async def test_spark_is_told_by_its_pod_what_the_spec_says(kind: JobKind) -> None:
-    lab = await started(kind=kind)
+    lab = await started(kind=kind, engine="auto")
     [container] = lab.api.the(JOB, NAME)["spec"]["template"]["spec"]["containers"]
     given = {one["name"]: one.get("value", "10.0.0.7") for one in container["env"]}
     driver = DriverPod.from_environment({**given, "KUBERNETES_SERVICE_HOST": "10.96.0.1"})

@@ -100,7 +100,7 @@ async def test_every_kind_of_pod_has_its_own() -> None:
         executorPod={"labels": {"of": "executor"}, "annotations": {"price": "$(POD_IP) $5"}},
     )
     await lab.run_bookie()
-    await lab.platform.start_job(repair_job())
+    await lab.platform.start_job(repair_job(engine="auto"))
     [keeper] = [s for s in lab.api.all(STATEFUL_SET) if "zookeeper" in s["metadata"]["name"]]
     assert lab.api.the(POD, POD_0)["metadata"]["labels"]["of"] == "bookie"
     assert keeper["spec"]["template"]["metadata"]["labels"]["of"] == "zookeeper"

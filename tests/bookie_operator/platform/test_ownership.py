@@ -46,7 +46,7 @@ async def settled(lab: Lab) -> dict[str, BookieError]:
         (SERVICE, "demo-bookies"),
         (BUDGET, "demo-bookies"),
         (SERVICE_ACCOUNT, "demo-bookie"),
-        (ROLE, "demo-repair"),
+        (ROLE, "demo-spark-driver"),
     ],
 )
 async def test_d7_an_object_of_somebody_else_is_left_as_it_is(kind: Kind, name: str) -> None:

@@ -8,7 +8,13 @@ from datetime import datetime
 from bookie_operator.observed import Job
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import JOB, POD, Api
-from bookie_operator.platform.kubernetes.jobs import CONTAINER, job_of, missed_of_job, running_pod
+from bookie_operator.platform.kubernetes.jobs import (
+    CONTAINER,
+    job_of,
+    missed_of_job,
+    running_pod,
+    token_account,
+)
 from bookie_operator.platform.kubernetes.progress import JobLogs
 from bookie_operator.platform.kubernetes.warnings import Warnings
 
@@ -22,11 +28,14 @@ class JobView:
         self._chosen = names.selector(cluster, names.JOBS)
         self._logs = JobLogs(api, container=CONTAINER, clock=clock)
         self._warnings = Warnings(api, clock)
+        self.accounts: frozenset[str] = frozenset()
+        """Those whose tokens running jobs had when they were looked at last."""
 
     async def jobs(self) -> Sequence[Job]:
         listed = (self._api.list(kind, self._chosen) for kind in (JOB, POD))
         jobs, pods = await asyncio.gather(*listed)
         found = [job for one in jobs if (job := job_of(one, pods)) is not None]
+        self.accounts = frozenset(map(token_account, jobs)) - {""}
         running = {job.name for job in found if job.running}
         bodies = {n: one for one in jobs if (n := str(one["metadata"]["name"])) in running}
         at_work = {name: pod for name, one in bodies.items() if (pod := running_pod(one, pods))}

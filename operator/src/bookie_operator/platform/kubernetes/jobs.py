@@ -14,7 +14,12 @@ from typing import Any, Final
 
 from bookie.pods import BLOCKS_PORT, DRIVER_PORT, container_security, executor_template
 
-from bookie_operator.model.cluster import BookieCluster, ClusterSpec, size_bytes
+from bookie_operator.model.cluster import (
+    BookieCluster,
+    ClusterSpec,
+    RepairEngine,
+    size_bytes,
+)
 from bookie_operator.model.reports import message_of
 from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import StartJob
@@ -44,6 +49,17 @@ MESSAGE_MAX: Final = 1024
 TTL_S: Final = 24 * 3600
 DEADLINE_SLACK_S: Final = 60
 """The planner stops a late job; Kubernetes does when no operator runs."""
+WITH_EXECUTORS: Final = (RepairEngine.AUTO, RepairEngine.SPARK_KUBERNETES)
+"""Engines that may make pods: `auto` does for many ledgers."""
+
+
+def may_need_driver(spec: ClusterSpec) -> bool:
+    """A job of this cluster may be the driver of executors."""
+    return not {spec.repair.engine, spec.audit.engine}.isdisjoint(WITH_EXECUTORS)
+
+
+def may_be_driver(job: StartJob) -> bool:
+    return job.engine in WITH_EXECUTORS
 
 
 def command(job: StartJob, metadata_url: str) -> list[str]:
@@ -60,7 +76,7 @@ def job_manifest(
     if job.kind is JobKind.INDEX_REBUILD:
         pod = _pod_with_disks(cluster, job)
     else:
-        pod = _pod(cluster, job, command(job, metadata_url))
+        pod = _pod(cluster, command(job, metadata_url), is_driver=may_be_driver(job))
     more = {"bookie": job.bookie_id} if job.bookie_id is not None else {}
     if job.kind is JobKind.REREPLICATE:  # another's bookie may have a name that no label can hold
         more = {}
@@ -87,54 +103,66 @@ def _facts(job: StartJob, now: datetime) -> str:
     return json.dumps(facts | {"startedAt": at}, sort_keys=True)
 
 
-def _pod(cluster: BookieCluster, job: StartJob, words: Sequence[str]) -> Part:
+def _pod(cluster: BookieCluster, words: Sequence[str], *, is_driver: bool) -> Part:
+    """With a token and an account that may make pods for a driver of executors alone."""
     spec, name = cluster.spec, cluster.metadata.name
+    account = names.driver_account(name) if is_driver else names.repair_account(name)
+    home = value_env({"HOME": "/tmp"})
     tmp, tmp_mount = scratch()
     container = {
         "name": CONTAINER,
         **image_of(spec, spec.repair.image),
         "args": list(words),
-        "env": [
-            *field_env(
-                {
-                    "POD_IP": "status.podIP",
-                    "POD_NAME": "metadata.name",
-                    "POD_NAMESPACE": "metadata.namespace",
-                    "POD_UID": "metadata.uid",
-                }
-            ),
-            *value_env(
-                {
-                    "REPAIR_IMAGE": spec.repair.image,
-                    "REPAIR_IMAGE_PULL_POLICY": spec.image_pull_policy.value,
-                    "REPAIR_IMAGE_PULL_SECRETS": ",".join(spec.image_pull_secrets),
-                    "REPAIR_START_DEADLINE_SECONDS": f"{spec.repair.start_deadline_seconds:g}",
-                    **executors(spec),
-                    "REPAIR_SERVICE_ACCOUNT": names.repair_account(name),
-                    "REPAIR_CLUSTER": name,
-                    "HOME": "/tmp",
-                }
-            ),
-        ],
-        "ports": [
-            {"name": "driver", "containerPort": DRIVER_PORT},
-            {"name": "blocks", "containerPort": BLOCKS_PORT},
-        ],
+        "env": [*(_driver_env(cluster) if is_driver else ()), *home],
         "resources": resources(spec.repair.resources),
         "securityContext": container_security(),
         "terminationMessagePath": SUMMARY,
         "volumeMounts": [tmp_mount],
     }
+    if is_driver:
+        container["ports"] = [
+            {"name": "driver", "containerPort": DRIVER_PORT},
+            {"name": "blocks", "containerPort": BLOCKS_PORT},
+        ]
     return {
         "restartPolicy": "Never",
-        "serviceAccountName": names.repair_account(name),
-        "automountServiceAccountToken": True,
+        "serviceAccountName": account,
+        "automountServiceAccountToken": is_driver,
         "enableServiceLinks": False,
         "securityContext": pod_security(),
         "containers": [container],
         "volumes": [tmp],
         **pull_secrets(spec.image_pull_secrets),
     }
+
+
+def _driver_env(cluster: BookieCluster) -> list[Part]:
+    """What a driver has to know of its own pod and of the executors it is to make."""
+    spec, name = cluster.spec, cluster.metadata.name
+    fields = {
+        "POD_IP": "status.podIP",
+        "POD_NAME": "metadata.name",
+        "POD_NAMESPACE": "metadata.namespace",
+        "POD_UID": "metadata.uid",
+    }
+    values = {
+        "REPAIR_IMAGE": spec.repair.image,
+        "REPAIR_IMAGE_PULL_POLICY": spec.image_pull_policy.value,
+        "REPAIR_IMAGE_PULL_SECRETS": ",".join(spec.image_pull_secrets),
+        "REPAIR_START_DEADLINE_SECONDS": f"{spec.repair.start_deadline_seconds:g}",
+        **executors(spec),
+        "REPAIR_SERVICE_ACCOUNT": names.repair_account(name),
+        "REPAIR_CLUSTER": name,
+    }
+    return [*field_env(fields), *value_env(values)]
+
+
+def token_account(job: Object) -> str:
+    """The account whose token this Job's pod has while it runs; empty = none, or it has ended."""
+    pod = job["spec"]["template"]["spec"]
+    is_over = _end(job.get("status") or {}) is not None
+    has_token = not is_over and pod.get("automountServiceAccountToken", True)
+    return str(pod.get("serviceAccountName") or "") if has_token else ""
 
 
 def executors(spec: ClusterSpec) -> dict[str, str]:

@@ -93,7 +93,13 @@ def zookeeper_name(cluster: str) -> str:
 
 
 def repair_account(cluster: str) -> str:
+    """Of jobs that make no pods, and of Spark's executors: without any right."""
     return f"{cluster}-repair"
+
+
+def driver_account(cluster: str) -> str:
+    """Of jobs that may be drivers of executors; a policy of the operator's chart knows its end."""
+    return f"{cluster}-spark-driver"
 
 
 def bookie_account(cluster: str) -> str:

@@ -25,11 +25,18 @@ class OptionalObjects:
         are those that are wanted, nobody is asked."""
 
     async def settle(
-        self, wanted: Sequence[tuple[Kind, Object]], cluster: BookieCluster
+        self,
+        wanted: Sequence[tuple[Kind, Object]],
+        cluster: BookieCluster,
+        *,
+        spared: frozenset[str] = frozenset(),
     ) -> dict[str, BookieError]:
-        """What could not be written or taken away, by kind and name."""
+        """What could not be written or taken away, by kind and name.
+
+        `spared`: names of those that are left as they are, wanted or not.
+        """
         failed = await self._keeper.tried(wanted)
-        kept = frozenset(str(body["metadata"]["name"]) for _kind, body in wanted)
+        kept = spared | {str(body["metadata"]["name"]) for _kind, body in wanted}
         if (failed or kept != self._names) and not cluster.spec.paused:
             self._names = kept
             try:

@@ -29,13 +29,13 @@ from bookie_operator.plan.actions import (
     StartJob,
 )
 from bookie_operator.platform.kubernetes import names
+from bookie_operator.platform.kubernetes.access import Access, accounts_of
 from bookie_operator.platform.kubernetes.addresses import Addresses
 from bookie_operator.platform.kubernetes.api import (
     CLAIM,
     CLUSTER,
     CONFIG_MAP,
     JOB,
-    NETWORK_POLICY,
     POD,
     STATEFUL_SET,
     TASK,
@@ -64,9 +64,7 @@ from bookie_operator.platform.kubernetes.job_view import JobView
 from bookie_operator.platform.kubernetes.jobs import job_manifest, job_of
 from bookie_operator.platform.kubernetes.keeper import Keeper
 from bookie_operator.platform.kubernetes.kept import Seen, kept_objects
-from bookie_operator.platform.kubernetes.network_policies import network_policies
 from bookie_operator.platform.kubernetes.nodes import Nodes
-from bookie_operator.platform.kubernetes.optional_objects import OptionalObjects
 from bookie_operator.platform.kubernetes.ownership import check_labels
 from bookie_operator.platform.kubernetes.recorder import Recorder
 from bookie_operator.platform.kubernetes.surroundings import (
@@ -117,8 +115,7 @@ class KubernetesPlatform:
         self._warnings = Warnings(api, clock)
         self._jobs = JobView(api, cluster.metadata.name, clock)
         self._addresses = Addresses(api, self._keeper, clock)
-        self._policies = OptionalObjects(api, self._keeper, NETWORK_POLICY, names.NETWORK)
-        self._operator_namespace = operator_namespace
+        self._access = Access(api, self._keeper, operator_namespace=operator_namespace)
         self._woken = asyncio.Event()
         self._metadata_url = ""
         """Empty until the metadata store has an address: nothing starts before."""
@@ -403,7 +400,7 @@ class KubernetesPlatform:
         owner = job.bookie_id if job.disks else None
         if owner is not None and not await self._is_fenced(owner):
             return False
-        await self._keeper.keep(accounts(self._cluster))
+        await self._keeper.keep(accounts_of(self._cluster, job))
         body = job_manifest(self._cluster, job, metadata_url=url, now=self._clock())
         if await self._api.create(JOB, body) is not None:
             await self._prune_jobs()  # last: an old job that cannot go holds up no new one
@@ -458,8 +455,7 @@ class KubernetesPlatform:
         failed |= await self._tasks.bind(self._cluster)
         failed |= await expand_zookeeper(self._api, self._cluster)
         failed |= await self._addresses.settle(cluster, self._seen)
-        policies = network_policies(cluster, operator_namespace=self._operator_namespace)
-        failed |= await self._policies.settle(policies, cluster)
+        failed |= await self._access.settle(cluster, in_use=self._jobs.accounts)
         for sentence in self._keeper.sentences():
             await self.record(Event("ObjectRestored", sentence, type="Warning"))
         return failed

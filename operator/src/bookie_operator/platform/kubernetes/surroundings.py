@@ -58,22 +58,34 @@ def services(cluster: BookieCluster) -> list[Wanted]:
 
 
 def accounts(cluster: BookieCluster) -> list[Wanted]:
-    """Bookies have no rights; a repair's driver may make and remove executor pods."""
+    """Of bookies and ZooKeeper, and of jobs and executors: neither has a right or a token."""
     name = cluster.metadata.name
-    account = names.repair_account(name)
+    of = {names.bookie_account(name): names.BOOKIE, names.repair_account(name): names.JOBS}
+    return [_account(cluster, account, component) for account, component in of.items()]
+
+
+def driver_account(cluster: BookieCluster) -> Wanted:
+    """Of the driver of a repair in Spark, which makes and removes executor pods."""
+    return _account(cluster, names.driver_account(cluster.metadata.name), names.JOBS)
+
+
+def driver_rights(cluster: BookieCluster) -> list[Wanted]:
+    """What that account may do, and that it may."""
+    account = names.driver_account(cluster.metadata.name)
     rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": list(EXECUTOR_VERBS)}]
     binding: Object = {
         "roleRef": {"apiGroup": ROLE.group, "kind": ROLE.name, "name": account},
         "subjects": [{"kind": "ServiceAccount", "name": account}],
     }
-    closed: Object = {"automountServiceAccountToken": False}
-    bookies = names.bookie_account(name)
     return [
-        (SERVICE_ACCOUNT, owned(cluster, bookies, names.BOOKIE, closed)),
-        (SERVICE_ACCOUNT, owned(cluster, account, names.JOBS, dict(closed))),
         (ROLE, owned(cluster, account, names.JOBS, {"rules": rules})),
         (ROLE_BINDING, owned(cluster, account, names.JOBS, binding)),
     ]
+
+
+def _account(cluster: BookieCluster, name: str, component: str) -> Wanted:
+    closed: Object = {"automountServiceAccountToken": False}
+    return SERVICE_ACCOUNT, owned(cluster, name, component, closed)
 
 
 def disruption_budget(cluster: BookieCluster, allowed: int) -> Wanted:
