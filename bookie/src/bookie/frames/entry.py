@@ -75,12 +75,12 @@ STORED: Final[dict[DigestType, np.dtype[Any]]] = {
 
 def master_key(password: bytes) -> bytes:
     """The 20 bytes a bookie stores and compares for a ledger with this password."""
-    return hashlib.sha1(b"ledger" + password).digest()
+    return hashlib.sha1(b"ledger" + password, usedforsecurity=False).digest()
 
 
 @lru_cache(maxsize=1024)
 def _mac_key(password: bytes) -> bytes:
-    return hashlib.sha1(b"mac" + password).digest()
+    return hashlib.sha1(b"mac" + password, usedforsecurity=False).digest()
 
 
 def _crc32(header: bytes, payload: Buffer) -> bytes:
