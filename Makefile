@@ -66,7 +66,7 @@ dashboards: install ; $(BIN)/python charts/dashboards.py
 dashboards-proof: install ; PYTHONPATH=tests/support:charts $(BIN)/python tests/panels --json $(RESULTS)/dashboards.json
 older-chart: install ; $(BIN)/python e2e/fixtures/older_chart.py
 
-# Container images: bookie, operator, repair. IMAGE_ARGS='--build-arg BASE=...' for another base.
+# Container images: bookie, operator, repair. BASE=... for another base.
 # Without a registry of images or packages: `make base wheels DEBIAN=IMAGE`, then OFFLINE=1.
 TAG ?= dev
 CLUSTER ?= kind
@@ -79,7 +79,7 @@ dockerfile_repair := bookie/repair.Dockerfile
 BASE ?= python:3.11-slim
 BASE_DIGEST ?=
 ifndef OFFLINE
-IMAGE_ARGS += --build-arg BASE=$(BASE)$(BASE_DIGEST:%=@%)
+IMAGE_ARGS := --build-arg BASE=$(BASE)$(BASE_DIGEST:%=@%) $(IMAGE_ARGS)
 endif
 SUPPLY := build/supply
 PARTS := bookie operator repair build java
