@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import aiohttp
 import yaml
-from bookie.monitoring.exporter import Address, Exporter
+from bookie.monitoring.commands import Address
+from bookie.monitoring.exporter import Exporter
 
 TARGETS: Final = "targets.json"
 START_WAIT_S: Final = 60.0
@@ -169,9 +170,9 @@ async def _listening(child: asyncio.subprocess.Process) -> str:
 
 
 @contextmanager
-def zookeeper_figures(zookeeper: Address) -> Iterator[int]:
+def zookeeper_figures(zookeeper: Address, credentials: Path | None = None) -> Iterator[int]:
     """The port of an exporter in a thread of this process."""
-    with Exporter(("127.0.0.1", 0), zookeeper) as server:
+    with Exporter(("127.0.0.1", 0), zookeeper, credentials=credentials) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:

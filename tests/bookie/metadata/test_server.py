@@ -14,7 +14,8 @@ import pytest
 from bookie.errors import UnavailableError
 from bookie.hosts import loopback
 from bookie.metadata import embedded, java
-from bookie.metadata.embedded import EmbeddedSettings, free_port, write_configuration
+from bookie.metadata.embedded import EmbeddedSettings, free_port
+from bookie.metadata.embedded_settings import write_configuration
 from bookie.metadata.server import main
 from click.testing import CliRunner
 

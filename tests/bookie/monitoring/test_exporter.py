@@ -14,12 +14,15 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from bookie.metadata.embedded import EmbeddedZooKeeper, free_port
-from bookie.monitoring.exporter import ANSWER_BYTES_MAX, Address, Exporter
+from bookie.metadata.embedded import EmbeddedSettings, EmbeddedZooKeeper, free_port
+from bookie.monitoring.commands import ANSWER_BYTES_MAX, Address
+from bookie.monitoring.exporter import Exporter
 from bookie.monitoring.exporter import main as exporter
+from bookie.tls.principals import Role
 from click.testing import CliRunner
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_server import zookeeper_figures
+from tls_fleet import TlsFleet
 
 NOBODY: Final[Address] = ("127.0.0.1", 1)
 ENTRY_POINT: Final = Path(__file__).parents[3] / "bookie" / "repair-entrypoint.sh"
@@ -51,6 +54,18 @@ def test_a_scrape_has_latencies_queues_connections_znodes_and_syncs(
     wanted |= {"num_alive_connections", "fsynctime_sum", "fsynctime_count", "packets_received"}
     assert status == 200 and wanted <= found.keys()
     assert found["znode_count"] >= 5
+
+
+@pytest.mark.process
+def test_a_zookeeper_under_tls_is_asked_with_a_certificate(tmp_path: Path) -> None:
+    credentials = TlsFleet(tmp_path).folder(Role.ZOOKEEPER)
+    settings = EmbeddedSettings(fsync=False, tls=credentials)
+    with (
+        EmbeddedZooKeeper.start(tmp_path / "zookeeper", settings=settings) as server,
+        zookeeper_figures((server.host, server.port), credentials) as port,
+    ):
+        status, text = get(f"http://127.0.0.1:{port}/metrics")
+    assert status == 200 and figures(text)["num_alive_connections"] == 1
 
 
 def test_a_zookeeper_that_is_away_is_an_error_with_its_reason() -> None:

@@ -47,3 +47,17 @@ def test_two_bookies_never_share_a_server_name(one: str, other: str):
 def test_a_fleet_is_namespace_and_cluster():
     assert BOOKIE.is_of_fleet_of(BOOKIE.peer(Role.JOB, "repair"))
     assert not BOOKIE.is_of_fleet_of(Principal("other", "demo", Role.BOOKIE, "bookie-0"))
+
+
+def test_zookeeper_knows_a_fleets_own_by_one_name_and_its_clients_by_another():
+    own = {BOOKIE.peer(role, "any").x509_name for role in Role if role is not Role.CLIENT}
+    assert own == {"CN=fleet.demo.storage"}
+    assert BOOKIE.peer(Role.CLIENT, "any").x509_name == "CN=client.demo.storage"
+
+
+@given(WORDS, WORDS, WORDS, WORDS)
+def test_two_fleets_never_share_a_common_name(one: str, of_one: str, other: str, of_other: str):
+    fleets = {(one, of_one), (other, of_other)}
+    names = {Principal(*fleet, Role.BOOKIE, "any").common_name for fleet in fleets}
+    assert len(names) == len(fleets)
+    assert all(len(name) <= 64 for name in names)

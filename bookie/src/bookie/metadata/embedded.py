@@ -7,22 +7,28 @@ an ensemble: the files are as durable as its folder, the availability is that of
 
 import fcntl
 import importlib.util
-import os
 import random
 import socket
 import subprocess
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Final
 
 from bookie.errors import SettingsError, UnavailableError
-from bookie.hosts import at_port, bare, is_wildcard, loopback
+from bookie.hosts import at_port, loopback
+from bookie.metadata import renewal
+from bookie.metadata.embedded_settings import (
+    EmbeddedSettings,
+    prepare_stores,
+    server_command,
+    stores_of,
+    write_configuration,
+)
 from bookie.metadata.java import find_java
+from bookie.monitoring.commands import ask
 
-MAIN_CLASS: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 JARS: Final = (
     "zookeeper-*.jar",
     "slf4j-api-*.jar",
@@ -32,13 +38,19 @@ JARS: Final = (
     "metrics-core-*.jar",
     "snappy-java-*.jar",
 )
-JVM_FLAGS: Final = (
-    "-Xss512k",
-    "-XX:TieredStopAtLevel=1",
-    "-XX:+UseSerialGC",
-    "-XX:+ExitOnOutOfMemoryError",  # a server without memory neither answers nor dies
+TLS_JARS: Final = (
+    "netty-buffer-*.jar",
+    "netty-codec-4*.jar",
+    "netty-codec-base-*.jar",
+    "netty-common-*.jar",
+    "netty-handler-4*.jar",
+    "netty-resolver-4*.jar",
+    "netty-transport-4*.jar",
+    "netty-transport-classes-epoll-*.jar",
+    "netty-transport-native-epoll-*-linux-*.jar",
+    "netty-transport-native-unix-common-*.jar",
 )
-
+"""What its network layer for TLS needs beside."""
 START_WAIT_S: Final = 30.0
 STOP_WAIT_S: Final = 10.0
 PROBE_WAIT_S: Final = 1.0
@@ -53,29 +65,29 @@ LISTEN_PORTS_LEAST: Final = 1000
 LOG_TAIL_BYTES: Final = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddedSettings:
-    """`tick_ms`: ZooKeeper's clock; session timeouts may lie between 2 and 60 ticks.
-
-    `fsync` off makes writes cheap and a power cut fatal: for tests only. `bind`: the address to
-    listen on, None = the loopback; a wildcard is every address of both families.
-    """
-
-    tick_ms: int = 500
-    heap_mb: int = 128
-    fsync: bool = True
-    preallocate_kb: int = 256
-    bind: str | None = None
-
-
 class EmbeddedZooKeeper:
     """One running server. `start` to make one, `stop` to end it; also a context manager."""
 
-    def __init__(self, process: subprocess.Popen[bytes], *, directory: Path, port: int) -> None:
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        *,
+        directory: Path,
+        port: int,
+        credentials: Path | None = None,
+    ) -> None:
         self._process = process
         self.directory = directory
         self.host = loopback()
         self.port = port
+        self.credentials = credentials
+        """The folder with the server's certificate; None: it speaks no TLS."""
+        self._renewal = (
+            None
+            if credentials is None
+            else renewal.start(credentials.absolute(), stores_of(directory), of=process.pid)
+        )
+        """Gives the server its renewed certificates, and ends with it."""
 
     @classmethod
     def start(
@@ -84,19 +96,22 @@ class EmbeddedZooKeeper:
         """Starts a server on this folder and waits until it answers; blocking.
 
         `port` 0 takes any free one. Raises SettingsError without a Java >= 17 or pyspark's jars,
-        UnavailableError when the server does not come up or the folder is in use.
+        and for credentials that cannot be used, UnavailableError when the server does not come up
+        or the folder is in use.
         """
-        java, jars = find_java(), find_jars()
+        settings = settings or EmbeddedSettings()
+        java, jars = find_java(), find_jars(tls=settings.tls is not None)
         directory = directory.absolute()
         directory.mkdir(parents=True, exist_ok=True)
-        settings = settings or EmbeddedSettings()
         with (directory / "lock").open("wb") as lock:
             lock_folder(lock, directory)
+            prepare_stores(directory, settings)
             for _ in range(1 if port else PORT_TRIES_MAX):
                 chosen = port or free_port()
                 write_configuration(directory, port=chosen, settings=settings)
                 command = server_command(java, jars, directory=directory, settings=settings)
-                server = cls(_spawn(command, directory, lock), directory=directory, port=chosen)
+                process = _spawn(command, directory, lock)
+                server = cls(process, directory=directory, port=chosen, credentials=settings.tls)
                 if server._answers_in_time():
                     return server
                 # The free port may have been taken meanwhile; anything else fails again and is
@@ -115,7 +130,7 @@ class EmbeddedZooKeeper:
     @property
     def url(self) -> str:
         """The metadata URL of the usual root on this server."""
-        return f"zk://{self.address}/ledgers"
+        return f"{'zk' if self.credentials is None else 'zks'}://{self.address}/ledgers"
 
     @property
     def pid(self) -> int:
@@ -134,6 +149,10 @@ class EmbeddedZooKeeper:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        if self._renewal is not None:
+            self._renewal.terminate()
+            self._renewal.wait()
+            self._renewal = None
 
     def __enter__(self) -> "EmbeddedZooKeeper":
         return self
@@ -156,24 +175,17 @@ class EmbeddedZooKeeper:
 
     def _answers(self) -> bool:
         """True when this server takes requests; another one on the port has other folders."""
-        return f"dataDir={self.directory / 'data'}/".encode() in _ask(self.port, b"conf")
+        with suppress(UnavailableError):
+            answer = ask(
+                (self.host, self.port), b"conf", credentials=self.credentials, wait_s=PROBE_WAIT_S
+            )
+            return f"dataDir={self.directory / 'data'}/" in answer
+        return False
 
 
-def _ask(port: int, command: bytes) -> bytes:
-    """The answer to one of ZooKeeper's four-letter commands, empty when nobody answers."""
-    answer = b""
-    with (
-        suppress(OSError),
-        socket.create_connection((loopback(), port), timeout=PROBE_WAIT_S) as probe,
-    ):
-        probe.sendall(command)
-        while received := probe.recv(4096):
-            answer += received
-    return answer
-
-
-def find_jars() -> list[Path]:
+def find_jars(*, tls: bool = False) -> list[Path]:
     """The server's jars within the pyspark package, which is found without being imported."""
+    patterns = JARS + TLS_JARS if tls else JARS
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
         raise SettingsError(
@@ -181,8 +193,8 @@ def find_jars() -> list[Path]:
             "installed: install bookie-operator[repair], or name a ZooKeeper of your own"
         )
     folder = Path(spec.submodule_search_locations[0], "jars")
-    found = [sorted(folder.glob(pattern)) for pattern in JARS]
-    missing = [pattern for pattern, jars in zip(JARS, found, strict=True) if not jars]
+    found = [sorted(folder.glob(pattern)) for pattern in patterns]
+    missing = [pattern for pattern, jars in zip(patterns, found, strict=True) if not jars]
     if missing:
         raise SettingsError(f"{folder} has no {', '.join(missing)}: install pyspark 4.1 or newer")
     return [jar for jars in found for jar in jars]
@@ -225,48 +237,6 @@ def _lowest_outgoing_port() -> int:
         if lowest >= LISTEN_PORT_MIN + LISTEN_PORTS_LEAST:
             return lowest
     return OUTGOING_PORT_DEFAULT
-
-
-def write_configuration(directory: Path, *, port: int, settings: EmbeddedSettings) -> None:
-    """The server's own file of settings, in its folder."""
-    lines = (
-        f"dataDir={directory / 'data'}",
-        f"clientPort={port}",
-        *_listening(settings.bind),
-        f"tickTime={settings.tick_ms}",
-        f"maxSessionTimeout={settings.tick_ms * 60}",
-        f"preAllocSize={settings.preallocate_kb}",
-        "admin.enableServer=false",
-        "4lw.commands.whitelist=conf,mntr,ruok,srvr",
-        "maxClientCnxns=0",
-        "autopurge.snapRetainCount=3",
-        "autopurge.purgeInterval=1",
-    )
-    (directory / "zoo.cfg").write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def _listening(bind: str | None) -> tuple[str, ...]:
-    """Without an address the server listens on all, of both families where the machine has both."""
-    if bind is not None and is_wildcard(bind):
-        return ()
-    return (f"clientPortAddress={bare(bind) if bind else loopback()}",)
-
-
-def server_command(
-    java: Path, jars: list[Path], *, directory: Path, settings: EmbeddedSettings
-) -> list[str]:
-    """The program and its arguments."""
-    return [
-        str(java),
-        f"-Xmx{settings.heap_mb}m",
-        *JVM_FLAGS,
-        f"-Dzookeeper.forceSync={'yes' if settings.fsync else 'no'}",
-        "-Dzookeeper.jmx.log4j.disable=true",
-        "-cp",
-        os.pathsep.join(str(jar) for jar in jars),
-        MAIN_CLASS,
-        str(directory / "zoo.cfg"),
-    ]
 
 
 def _spawn(command: list[str], directory: Path, lock: IO[bytes]) -> subprocess.Popen[bytes]:

@@ -3,6 +3,10 @@
 Where `embedded` starts a child and looks after it, this turns into the server: its output is the
 container's log, a signal reaches it directly, and no Python stays in memory. For clusters that have
 no ensemble of their own: one server, as available as its node and as durable as its volume.
+
+With `--tls` (BOOKIE_TLS__DIRECTORY: a mounted secret with tls.crt, tls.key, ca.crt) its one port is
+TLS alone and everyone shows a certificate; `--tls-mode Accepted` (BOOKIE_TLS__MODE) is for the time
+in which a fleet moves there. A small process beside it gives it renewed files within seconds.
 """
 
 import os
@@ -12,16 +16,19 @@ from pathlib import Path
 import click
 
 from bookie.errors import BookieError, SettingsError
-from bookie.metadata.embedded import (
+from bookie.metadata import renewal
+from bookie.metadata.embedded import find_jars, lock_folder
+from bookie.metadata.embedded_settings import (
     EmbeddedSettings,
-    find_jars,
-    lock_folder,
+    prepare_stores,
     server_command,
+    stores_of,
     write_configuration,
 )
 from bookie.metadata.java import find_java
 
 EXIT_ERROR, EXIT_USAGE = 1, 2
+REQUIRED, ACCEPTED = MODES = ("Required", "Accepted")
 
 
 @click.command(help="One ZooKeeper server in the foreground, until it is told to stop.")
@@ -51,8 +58,34 @@ EXIT_ERROR, EXIT_USAGE = 1, 2
     show_default=True,
     help="ZooKeeper's clock; sessions may last between 2 and 60 ticks.",
 )
-def main(directory: Path, port: int, bind: str | None, heap_mb: int, tick_ms: int) -> None:
-    settings = EmbeddedSettings(bind=bind, heap_mb=heap_mb, tick_ms=tick_ms)
+@click.option(
+    "--tls",
+    type=click.Path(file_okay=False, path_type=Path),
+    envvar="BOOKIE_TLS__DIRECTORY",
+    show_envvar=True,
+    help="Speak TLS, with the credentials of this folder: tls.crt, tls.key, ca.crt.",
+)
+@click.option(
+    "--tls-mode",
+    type=click.Choice(MODES),
+    envvar="BOOKIE_TLS__MODE",
+    show_envvar=True,
+    default=REQUIRED,
+    show_default=True,
+    help="Accepted: take connections without TLS as well, on the same port.",
+)
+def main(
+    directory: Path,
+    port: int,
+    bind: str | None,
+    heap_mb: int,
+    tick_ms: int,
+    tls: Path | None,
+    tls_mode: str,
+) -> None:
+    settings = EmbeddedSettings(
+        bind=bind, heap_mb=heap_mb, tick_ms=tick_ms, tls=tls, plain=tls_mode == ACCEPTED
+    )
     try:
         become_server(directory, port=port, settings=settings)
     except SettingsError as error:
@@ -69,14 +102,17 @@ def become_server(directory: Path, *, port: int, settings: EmbeddedSettings) -> 
     Raises SettingsError without a Java >= 17 or pyspark's jars, UnavailableError when a server
     runs on the folder already, OSError when the folder cannot be written.
     """
-    java, jars = find_java(), find_jars()
+    java, jars = find_java(), find_jars(tls=settings.tls is not None)
     directory = directory.absolute()
     directory.mkdir(parents=True, exist_ok=True)
+    prepare_stores(directory, settings)
     write_configuration(directory, port=port, settings=settings)
     command = server_command(java, jars, directory=directory, settings=settings)
     with (directory / "lock").open("wb") as lock:
         lock_folder(lock, directory)
         os.set_inheritable(lock.fileno(), True)
+        if settings.tls is not None:
+            renewal.start(settings.tls.absolute(), stores_of(directory), of=os.getpid())
         os.chdir(directory)
         os.execv(command[0], command)
 

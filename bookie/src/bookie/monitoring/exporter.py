@@ -10,12 +10,14 @@ import socket
 import sys
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import FrameType
 from typing import Final
 
 import click
 
-from bookie.errors import BookieError, UnavailableError
+from bookie.errors import BookieError
+from bookie.monitoring.commands import Address, ask
 from bookie.monitoring.mntr import exposition
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -23,29 +25,7 @@ PORT: Final = 7000
 """As ZooKeeper's own provider has it."""
 ANSWER_WAIT_S: Final = 5.0
 """Half of Prometheus's patience with a scrape."""
-ANSWER_BYTES_MAX: Final = 1 << 20
-RECEIVE_BYTES: Final = 1 << 16
 REQUEST_WAIT_S: Final = 10.0
-
-Address = tuple[str, int]
-
-
-def ask(zookeeper: Address, command: bytes) -> str:
-    """The answer to one of ZooKeeper's four-letter commands; UnavailableError when none comes."""
-    answer = bytearray()
-    try:
-        with socket.create_connection(zookeeper, timeout=ANSWER_WAIT_S) as connection:
-            connection.sendall(command)
-            while received := connection.recv(RECEIVE_BYTES):
-                answer += received
-                if len(answer) > ANSWER_BYTES_MAX:
-                    raise UnavailableError(
-                        f"the answer of {_shown(zookeeper)} is longer than {ANSWER_BYTES_MAX} "
-                        "bytes: is that a ZooKeeper?"
-                    )
-    except OSError as error:
-        raise UnavailableError(f"{_shown(zookeeper)} does not answer: {error}") from error
-    return answer.decode(errors="replace")
 
 
 def _shown(address: Address) -> str:
@@ -57,16 +37,24 @@ class Exporter(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, bind: Address, zookeeper: Address) -> None:
+    def __init__(
+        self, bind: Address, zookeeper: Address, *, credentials: Path | None = None
+    ) -> None:
         self.address_family = socket.AF_INET6 if ":" in bind[0] else socket.AF_INET
         """Of the socket that it binds, which the base class makes."""
         self.zookeeper = zookeeper
+        self.credentials = credentials
+        """The folder it shows ZooKeeper a certificate from; None: it asks without TLS."""
         super().__init__(bind, _Scrape)
 
     @property
     def port(self) -> int:
         """Where it listens, which was asked for unless that was 0."""
         return int(self.server_address[1])
+
+    def ask(self, command: bytes) -> str:
+        """The server's answer; the files of its credentials are those of now."""
+        return ask(self.zookeeper, command, credentials=self.credentials, wait_s=ANSWER_WAIT_S)
 
 
 class _Scrape(BaseHTTPRequestHandler):
@@ -78,7 +66,7 @@ class _Scrape(BaseHTTPRequestHandler):
             self._reply(HTTPStatus.NOT_FOUND, f"there is /metrics only, found {self.path}\n")
             return
         try:
-            text = exposition(ask(self.server.zookeeper, b"mntr"))
+            text = exposition(self.server.ask(b"mntr"))
         except BookieError as error:
             self._reply(HTTPStatus.SERVICE_UNAVAILABLE, f"{error}\n")
         else:
@@ -114,10 +102,17 @@ def _checked_address(_context: click.Context, _option: click.Parameter, value: s
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True)
 @click.option("--bind", default="127.0.0.1", show_default=True, help="The address to listen on.")
-def main(zookeeper: Address, port: int, bind: str) -> None:
+@click.option(
+    "--tls",
+    type=click.Path(file_okay=False, path_type=Path),
+    envvar="BOOKIE_TLS__DIRECTORY",
+    show_envvar=True,
+    help="Ask over TLS, with the credentials of this folder.",
+)
+def main(zookeeper: Address, port: int, bind: str, tls: Path | None) -> None:
     signal.signal(signal.SIGTERM, _stop)
     try:
-        server = Exporter((bind, port), zookeeper)
+        server = Exporter((bind, port), zookeeper, credentials=tls)
     except OSError as error:
         click.echo(f"error: {bind}:{port} cannot be listened on: {error}", err=True)
         sys.exit(1)

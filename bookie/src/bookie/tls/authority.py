@@ -16,11 +16,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from bookie.errors import SettingsError
-from bookie.tls.principals import Principal, Role
+from bookie.tls.principals import COMMON_NAME_CHARACTERS_MAX, Principal, Role
 
 SKEW: Final = timedelta(minutes=5)
 """Certificates are valid from so long before they are made: clocks of a fleet differ."""
-COMMON_NAME_CHARACTERS_MAX: Final = 64
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 SERVERS: Final = (Role.BOOKIE, Role.ZOOKEEPER)
 
@@ -92,7 +91,7 @@ class Authority:
         issuer = self.certificate.subject
         ends = min(now + lifetime, self.certificate.not_valid_after_utc)
         builder = _builder(
-            _subject(principal.name), issuer, key.public_key(), now=now, lifetime=ends - now
+            _subject(principal.common_name), issuer, key.public_key(), now=now, lifetime=ends - now
         )
         is_server = principal.role in SERVERS
         purposes = [ExtendedKeyUsageOID.CLIENT_AUTH]

@@ -6,9 +6,7 @@ use. `ca.crt` may hold several authorities, as it does while one is replaced by 
 """
 
 import logging
-import os
 import ssl
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,18 +16,13 @@ import grpc
 from cryptography import x509
 
 from bookie.errors import SettingsError
+from bookie.tls.files import AUTHORITIES, CERTIFICATE, KEY, Stamps, stamps
 from bookie.tls.principals import Principal
 
 log = logging.getLogger(__name__)
 
-CERTIFICATE: Final = "tls.crt"
-KEY: Final = "tls.key"
-AUTHORITIES: Final = "ca.crt"
-FILES: Final = (CERTIFICATE, KEY, AUTHORITIES)
 OF_ANOTHER_KEY: Final = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH")
 """How OpenSSL calls a key that is not the certificate's."""
-
-Stamps = Sequence[tuple[int, int, int] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +89,9 @@ class CredentialsFolder:
 
     def _now(self) -> "_Taken":
         # A few calls of stat, and no thread: a handshake costs a hundred times that.
-        stamps = self._look()
-        if stamps != self._stamps:
-            self._stamps = stamps
+        seen = self._look()
+        if seen != self._stamps:
+            self._stamps = seen
             self._read_again()
         return self._taken
 
@@ -113,14 +106,16 @@ class CredentialsFolder:
             log.warning("TLS goes on with the files it had: %s", error)
 
     def _look(self) -> Stamps:
-        return [_stamp(self.directory / name) for name in FILES]
+        return stamps(self.directory)
 
 
 class _Taken:
     """Files that fit together, as contexts. SettingsError when they do not."""
 
     def __init__(self, directory: Path) -> None:
-        certificate, key, authorities = (_read(directory / name) for name in FILES)
+        certificate, key, authorities = (
+            _read(directory / name) for name in (CERTIFICATE, KEY, AUTHORITIES)
+        )
         self.servers = {clients: _server_context(directory, clients) for clients in ssl.VerifyMode}
         """By whether clients have to show a certificate."""
         self.client = _context(ssl.PROTOCOL_TLS_CLIENT, directory)
@@ -132,15 +127,6 @@ def _grpc_configuration(credentials: Credentials) -> Any:
     return grpc.ssl_server_certificate_configuration(
         [(credentials.key, credentials.certificate)], credentials.authorities
     )
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    """What changes when a file does; None where there is none."""
-    try:
-        stat = os.stat(path)  # of what a link leads to: Kubernetes renews a secret by its link
-    except OSError:
-        return None
-    return stat.st_mtime_ns, stat.st_ino, stat.st_size
 
 
 def _server_context(directory: Path, clients: ssl.VerifyMode) -> ssl.SSLContext:

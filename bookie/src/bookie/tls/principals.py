@@ -20,6 +20,9 @@ SERVER_DOMAIN: Final = "bookie-operator.internal"
 knows them (`.internal` is for private use)."""
 LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 HASH_CHARACTERS: Final = 40
+COMMON_NAME_CHARACTERS_MAX: Final = 64
+FLEET: Final = "fleet"
+CLIENT: Final = "client"
 
 
 class Role(StrEnum):
@@ -52,6 +55,22 @@ class Principal:
         """The DNS name that its certificate holds beside those of its addresses."""
         labels = (self.name, self.role.value, self.cluster, self.namespace)
         return ".".join((*map(_label, labels), SERVER_DOMAIN))
+
+    @property
+    def common_name(self) -> str:
+        """The subject of its certificate, by which ZooKeeper knows it: `fleet` or `client`, not
+        its own name, so that a fleet's processes may change what any of them made."""
+        kind = CLIENT if self.role is Role.CLIENT else FLEET
+        labels = (kind, _label(self.cluster), _label(self.namespace))
+        name = ".".join(labels)
+        if len(name) <= COMMON_NAME_CHARACTERS_MAX:
+            return name
+        return f"{kind}.{_hashed(name)}"
+
+    @property
+    def x509_name(self) -> str:
+        """The same as a distinguished name, which is how ZooKeeper's scheme `x509` writes it."""
+        return f"CN={self.common_name}"
 
     def is_of_fleet_of(self, other: "Principal") -> bool:
         return (self.namespace, self.cluster) == (other.namespace, other.cluster)
@@ -89,4 +108,8 @@ def _label(text: str) -> str:
     """One label of a DNS name; what cannot be one is its hash, which nothing else has."""
     if LABEL.fullmatch(text):
         return text
+    return _hashed(text)
+
+
+def _hashed(text: str) -> str:
     return "x" + hashlib.sha256(text.encode()).hexdigest()[:HASH_CHARACTERS]

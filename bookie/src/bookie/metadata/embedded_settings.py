@@ -1,0 +1,134 @@
+"""What the embedded ZooKeeper is started with: its own file of settings, its Java, its TLS.
+
+Under TLS there is one port. Whoever connects shows a certificate that an authority of `ca.crt` has
+signed, for ZooKeeper's four-letter commands as well; TLS 1.2 and 1.3 alone. ZooKeeper knows a
+connection by the subject of its certificate (`Principal.x509_name`), and that of the fleet itself
+is its super user: what a client of Apache's has closed for others (zkEnableSecurity), a repair can
+mend all the same. With `plain` the same port takes connections without TLS too, who are anybody.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bookie.errors import SettingsError
+from bookie.hosts import bare, is_wildcard, loopback
+from bookie.metadata.java_stores import KEYSTORE, TRUSTSTORE, write_stores
+from bookie.tls.credentials import CredentialsFolder
+from bookie.tls.principals import Role
+
+MAIN_CLASS: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+JVM_FLAGS: Final = (
+    "-Xss512k",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    "-XX:+ExitOnOutOfMemoryError",  # a server without memory neither answers nor dies
+)
+PRIVATE: Final = 0o700
+HANDSHAKES_AT_ONCE_MAX: Final = 256
+"""Connections in their handshake; further ones are closed, and their clients come again."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedSettings:
+    """`tick_ms`: ZooKeeper's clock; session timeouts may lie between 2 and 60 ticks.
+
+    `fsync` off makes writes cheap and a power cut fatal: for tests only. `bind`: the address to
+    listen on, None = the loopback; a wildcard is every address of both families. `tls`: the folder
+    with the server's credentials, None = no TLS; `plain`: with it, connections without TLS are
+    taken as well, while a fleet moves from one to the other.
+    """
+
+    tick_ms: int = 500
+    heap_mb: int = 128
+    fsync: bool = True
+    preallocate_kb: int = 256
+    bind: str | None = None
+    tls: Path | None = None
+    plain: bool = False
+
+
+def write_configuration(directory: Path, *, port: int, settings: EmbeddedSettings) -> None:
+    """The server's own file of settings, in its folder."""
+    lines = (
+        f"dataDir={directory / 'data'}",
+        *_listening(port, settings),
+        f"tickTime={settings.tick_ms}",
+        f"maxSessionTimeout={settings.tick_ms * 60}",
+        f"preAllocSize={settings.preallocate_kb}",
+        "admin.enableServer=false",
+        "4lw.commands.whitelist=conf,mntr,ruok,srvr",
+        "maxClientCnxns=0",
+        "autopurge.snapRetainCount=3",
+        "autopurge.purgeInterval=1",
+        *_secured(directory, settings),
+    )
+    (directory / "zoo.cfg").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def prepare_stores(directory: Path, settings: EmbeddedSettings) -> None:
+    """What the server reads of its credentials; SettingsError when they cannot be used."""
+    if settings.tls is not None:
+        principal = CredentialsFolder(settings.tls).principal
+        if principal is not None and principal.role is not Role.ZOOKEEPER:
+            raise SettingsError(
+                f"found the certificate of {principal} in {settings.tls}, expected that of a "
+                f"{Role.ZOOKEEPER.value}: clients would refuse it"
+            )
+        stores_of(directory).mkdir(mode=PRIVATE, exist_ok=True)
+        write_stores(settings.tls, stores_of(directory))
+
+
+def stores_of(directory: Path) -> Path:
+    """Where the server reads its credentials. A folder of its own: ZooKeeper watches all of it."""
+    return directory / "tls"
+
+
+def server_command(
+    java: Path, jars: list[Path], *, directory: Path, settings: EmbeddedSettings
+) -> list[str]:
+    """The program and its arguments."""
+    return [
+        str(java),
+        f"-Xmx{settings.heap_mb}m",
+        *JVM_FLAGS,
+        f"-Dzookeeper.forceSync={'yes' if settings.fsync else 'no'}",
+        "-Dzookeeper.jmx.log4j.disable=true",
+        "-cp",
+        os.pathsep.join(str(jar) for jar in jars),
+        MAIN_CLASS,
+        str(directory / "zoo.cfg"),
+    ]
+
+
+def _listening(port: int, settings: EmbeddedSettings) -> tuple[str, ...]:
+    """Without an address the server listens on all, of both families where the machine has both."""
+    kind = "clientPort" if settings.tls is None or settings.plain else "secureClientPort"
+    if settings.bind is not None and is_wildcard(settings.bind):
+        return (f"{kind}={port}",)
+    return f"{kind}={port}", f"{kind}Address={bare(settings.bind) if settings.bind else loopback()}"
+
+
+def _secured(directory: Path, settings: EmbeddedSettings) -> tuple[str, ...]:
+    if settings.tls is None:
+        return ()
+    principal = CredentialsFolder(settings.tls).principal
+    return (
+        "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
+        "authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider",
+        f"client.portUnification={str(settings.plain).lower()}",
+        f"ssl.keyStore.location={stores_of(directory) / KEYSTORE}",
+        "ssl.keyStore.type=PEM",
+        f"ssl.trustStore.location={stores_of(directory) / TRUSTSTORE}",
+        "ssl.trustStore.type=JKS",
+        "ssl.clientAuth=need",
+        "ssl.enabledProtocols=TLSv1.3,TLSv1.2",
+        "client.certReload=true",
+        f"netty.server.outstandingHandshake.limit={HANDSHAKES_AT_ONCE_MAX}",
+        *(
+            ()
+            if principal is None
+            else (f"X509AuthenticationProvider.superUser={principal.x509_name}",)
+        ),
+    )

@@ -1,0 +1,58 @@
+"""`python -m bookie.metadata.renewal CREDENTIALS STORES PID`: a ZooKeeper's renewed certificates.
+
+It looks at the folder of credentials every few seconds and writes what ZooKeeper reads again when
+that changed; the server takes it for the next connection, without a restart. ZooKeeper itself
+watches files but not links, by which Kubernetes renews a secret. It ends with the process PID.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+from bookie.errors import SettingsError
+from bookie.metadata.java_stores import write_stores
+from bookie.tls.files import stamps
+
+LOOK_S: Final = 5.0
+"""How often it looks; a renewal is in use after it, at the latest."""
+LOOK_VARIABLE: Final = "BOOKIE_ZOOKEEPER_RENEWAL_S"
+
+
+def start(credentials: Path, stores: Path, *, of: int) -> "subprocess.Popen[bytes]":
+    """Begins one for the server with this process id."""
+    words = [sys.executable, "-m", "bookie.metadata.renewal", str(credentials), str(stores)]
+    return subprocess.Popen([*words, str(of)], stdin=subprocess.DEVNULL, start_new_session=True)
+
+
+def renew(credentials: Path, stores: Path, pid: int, *, look_s: float = LOOK_S) -> None:
+    """Until the process ends."""
+    written = None
+    while _is_alive(pid):
+        seen = stamps(credentials)
+        if seen != written:
+            # Also the first time: they may have changed since the server was given its files.
+            written = seen
+            try:
+                write_stores(credentials, stores)
+            except SettingsError as error:
+                print(f"warning: ZooKeeper goes on with the files it had: {error}", file=sys.stderr)
+        time.sleep(look_s)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    source, target, server = sys.argv[1:]
+    look_s = float(os.environ.get(LOOK_VARIABLE, LOOK_S))
+    renew(Path(source), Path(target), int(server), look_s=look_s)
