@@ -1,4 +1,4 @@
-"""The metadata contract: every claim holds in memory and on a real ZooKeeper."""
+"""The metadata contract: every claim holds in memory and on a real ZooKeeper, TLS or not."""
 
 import asyncio
 import itertools
@@ -54,11 +54,17 @@ def ledger(ledger_id: int, **changes: object) -> LedgerMetadata:
 COOKIE = Cookie(B0, ("/journal",), ("/ledger-0", "/ledger-1"), "instance")
 
 
-@pytest.fixture(params=["memory", pytest.param("zookeeper", marks=pytest.mark.process)])
+@pytest.fixture(
+    params=[
+        "memory",
+        pytest.param("zookeeper", marks=pytest.mark.process),
+        pytest.param("secure_zookeeper", marks=pytest.mark.process),
+    ]
+)
 def url(request: pytest.FixtureRequest) -> str:
     if request.param == "memory":
         return f"memory://{request.node.nodeid}"
-    found: str = request.getfixturevalue("zookeeper_url")
+    found: str = request.getfixturevalue(f"{request.param}_url")
     return found
 
 

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 from bookie.metadata.embedded import EmbeddedSettings, EmbeddedZooKeeper
+from bookie.metadata.opening import TLS_VARIABLE
 from bookie.metadata.zookeeper import ZooKeeperStore
+from bookie.tls.principals import Role
 from kazoo.client import KazooClient
+from tls_fleet import TlsFleet
 
 
 @pytest.fixture(scope="session")
@@ -29,6 +32,36 @@ def zookeeper_roots() -> Iterator[str]:
 def zookeeper_url(zookeeper_server: EmbeddedZooKeeper, zookeeper_roots: Iterator[str]) -> str:
     """Metadata URL of a cluster that does not exist yet."""
     return f"zk://{zookeeper_server.address}{next(zookeeper_roots)}"
+
+
+@pytest.fixture(scope="session")
+def tls_fleet(tmp_path_factory: pytest.TempPathFactory) -> TlsFleet:
+    """Whose certificates `secure_zookeeper` takes. Tests that change files make their own."""
+    return TlsFleet(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture(scope="session")
+def secure_zookeeper(
+    tls_fleet: TlsFleet, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[EmbeddedZooKeeper]:
+    """A server that speaks TLS alone, shared as the other one is."""
+    settings = EmbeddedSettings(fsync=False, tls=tls_fleet.folder(Role.ZOOKEEPER))
+    directory = tmp_path_factory.mktemp("secure-zookeeper")
+    with EmbeddedZooKeeper.start(directory, settings=settings) as server:
+        yield server
+
+
+@pytest.fixture
+def secure_zookeeper_url(
+    secure_zookeeper: EmbeddedZooKeeper,
+    zookeeper_roots: Iterator[str],
+    tls_fleet: TlsFleet,
+    monkeypatch: pytest.MonkeyPatch,
+) -> str:
+    """Metadata URL of a cluster that does not exist yet, for the bookie that the environment has
+    the credentials of."""
+    monkeypatch.setenv(TLS_VARIABLE, str(tls_fleet.folder(Role.BOOKIE)))
+    return f"zks://{secure_zookeeper.address}{next(zookeeper_roots)}"
 
 
 class OwnZooKeeper:

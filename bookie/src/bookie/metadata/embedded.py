@@ -37,8 +37,6 @@ JARS: Final = (
     "log4j-slf4j2-impl-*.jar",
     "metrics-core-*.jar",
     "snappy-java-*.jar",
-)
-TLS_JARS: Final = (
     "netty-buffer-*.jar",
     "netty-codec-4*.jar",
     "netty-codec-base-*.jar",
@@ -50,7 +48,6 @@ TLS_JARS: Final = (
     "netty-transport-native-epoll-*-linux-*.jar",
     "netty-transport-native-unix-common-*.jar",
 )
-"""What its network layer for TLS needs beside."""
 START_WAIT_S: Final = 30.0
 STOP_WAIT_S: Final = 10.0
 PROBE_WAIT_S: Final = 1.0
@@ -100,7 +97,7 @@ class EmbeddedZooKeeper:
         or the folder is in use.
         """
         settings = settings or EmbeddedSettings()
-        java, jars = find_java(), find_jars(tls=settings.tls is not None)
+        java, jars = find_java(), find_jars()
         directory = directory.absolute()
         directory.mkdir(parents=True, exist_ok=True)
         with (directory / "lock").open("wb") as lock:
@@ -183,9 +180,8 @@ class EmbeddedZooKeeper:
         return False
 
 
-def find_jars(*, tls: bool = False) -> list[Path]:
+def find_jars() -> list[Path]:
     """The server's jars within the pyspark package, which is found without being imported."""
-    patterns = JARS + TLS_JARS if tls else JARS
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
         raise SettingsError(
@@ -193,8 +189,8 @@ def find_jars(*, tls: bool = False) -> list[Path]:
             "installed: install bookie-operator[repair], or name a ZooKeeper of your own"
         )
     folder = Path(spec.submodule_search_locations[0], "jars")
-    found = [sorted(folder.glob(pattern)) for pattern in patterns]
-    missing = [pattern for pattern, jars in zip(patterns, found, strict=True) if not jars]
+    found = [sorted(folder.glob(pattern)) for pattern in JARS]
+    missing = [pattern for pattern, jars in zip(JARS, found, strict=True) if not jars]
     if missing:
         raise SettingsError(f"{folder} has no {', '.join(missing)}: install pyspark 4.1 or newer")
     return [jar for jars in found for jar in jars]

@@ -28,6 +28,9 @@ LEDGER_PREFIX: Final = "L"
 ID_PREFIX: Final = "ID-"
 HIGH_PREFIX: Final = "HOB-"
 OWN_ROOT: Final = "bookie-operator"
+OWN_KINDS: Final = ("barriers", "epochs", "values")
+LOGS_PREFIX: Final = "logs%2F"
+"""How the names of values begin, as znodes, that say which ledgers a log has."""
 
 MARK_PREFIX: Final = "urL"
 MARK_FOLDERS: Final = 4
@@ -186,6 +189,11 @@ class Paths:
 
     def mark_lock(self, ledger_id: LedgerId) -> str:
         return f"{self.mark_locks}/{mark_node(ledger_id)}"
+
+    def folders(self, instance_id: str) -> tuple[str, ...]:
+        """Those that a cluster whose access lists are closed has from its first day on."""
+        own = (self.own(instance_id, kind) for kind in OWN_KINDS)
+        return (self.cookies, self.short_ids, self.underreplication, *own)
 
     def own(self, instance_id: str, kind: str) -> str:
         """Folder of our own znodes of one kind, of this cluster and no later one at its path."""

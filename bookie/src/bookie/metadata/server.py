@@ -102,7 +102,7 @@ def become_server(directory: Path, *, port: int, settings: EmbeddedSettings) -> 
     Raises SettingsError without a Java >= 17 or pyspark's jars, UnavailableError when a server
     runs on the folder already, OSError when the folder cannot be written.
     """
-    java, jars = find_java(), find_jars(tls=settings.tls is not None)
+    java, jars = find_java(), find_jars()
     directory = directory.absolute()
     directory.mkdir(parents=True, exist_ok=True)
     prepare_stores(directory, settings)

@@ -1,7 +1,8 @@
 """One ZooKeeper session for asyncio code: the place where kazoo's threads meet the event loop.
 
-The only module that calls kazoo. Its errors that are answers (`ANSWERS`) reach the other modules of
-`metadata` as they are, which import them from `kazoo.exceptions`.
+The only module that calls kazoo, whose client is `secure_client`. Its errors that are answers
+(`ANSWERS`) reach the other modules of `metadata` as they are, which import them from
+`kazoo.exceptions`.
 
 Requests go out in the order they are begun; replies come in on kazoo's threads and are handed over
 by `call_soon_threadsafe`. Reads are linearizable (a sync goes before them on the same session) and
@@ -15,14 +16,15 @@ import threading
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
-from kazoo.client import KazooClient
 from kazoo.exceptions import (
     BadVersionError,
     ConnectionClosedError,
     ConnectionLoss,
     KazooException,
+    NoAuthError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
@@ -35,9 +37,15 @@ from kazoo.exceptions import (
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState
 from kazoo.retry import KazooRetry
+from kazoo.security import Id
 
 from bookie.errors import UnavailableError
+from bookie.metadata.access import OPEN, X509, Access
+from bookie.metadata.layout import Paths
 from bookie.metadata.multi_read import MultiRead, Znode
+from bookie.metadata.secure_client import SecureClient
+from bookie.metadata.whoami import SUPER, Whoami
+from bookie.tls.principals import Role
 
 log = logging.getLogger(__name__)
 
@@ -68,18 +76,26 @@ class ZooKeeperSettings:
     """Times in seconds. `session_timeout_s`: how long others see a registration whose process died.
 
     `registration_wait_s`: how long `register` waits for another session's left-over to expire.
+    `tls`: the folder of credentials to show (None: a plain connection). `login`: a file with a user
+    of ZooKeeper's own (None: nobody's). `open_access`: whatever is made stays open to everyone, as
+    while a fleet moves to TLS and some of it cannot show a certificate yet.
     """
 
     session_timeout_s: float = 10.0
     connect_timeout_s: float = 15.0
     operation_timeout_s: float = 15.0
     registration_wait_s: float = 30.0
+    tls: Path | None = None
+    login: Path | None = None
+    open_access: bool = False
 
 
 class ZooKeeperSession:
     """A session that reconnects for ever; when the server has expired it, a new one begins."""
 
-    def __init__(self, hosts: str, *, settings: ZooKeeperSettings) -> None:
+    def __init__(
+        self, hosts: str, *, settings: ZooKeeperSettings, paths: Paths | None = None
+    ) -> None:
         self.settings = settings
         self.hosts = hosts
         self.generation = 0
@@ -96,8 +112,10 @@ class ZooKeeperSession:
         """Requests that kazoo has; failed at once when the session is closed."""
         self._closed = False
         """`close` was called: no new session is made."""
-        self._client = KazooClient(
+        self._client = SecureClient(
             hosts,
+            credentials=settings.tls,
+            login=settings.login,
             timeout=settings.session_timeout_s,
             # Without end: a bookie outlives an outage of ZooKeeper. Callers have their deadlines.
             connection_retry=KazooRetry(
@@ -107,21 +125,30 @@ class ZooKeeperSession:
                 max_jitter=RECONNECT_JITTER,
             ),
         )
+        self._client.paths = paths
         self._client.add_listener(self._state_changed)
 
     @classmethod
-    async def open(cls, hosts: str, *, settings: ZooKeeperSettings) -> "ZooKeeperSession":
-        """A connected session; UnavailableError when nobody answers in time."""
-        session = cls(hosts, settings=settings)
+    async def open(
+        cls, hosts: str, *, settings: ZooKeeperSettings, paths: Paths | None = None
+    ) -> "ZooKeeperSession":
+        """A connected session; UnavailableError when nobody answers in time.
+
+        `paths`: of the cluster whose znodes are made; SettingsError when files that `settings` name
+        cannot be used.
+        """
+        session = cls(hosts, settings=settings, paths=paths)
         session._client.start_async()
         try:
             async with asyncio.timeout(settings.connect_timeout_s):
                 await session._connected()
+                await session._learn_access()
         except TimeoutError as error:
+            trouble = session._client.trouble
             await session.close()
             raise UnavailableError(
                 f"no ZooKeeper answers at {hosts} within {settings.connect_timeout_s:g} s: "
-                "check the address and that it runs"
+                f"{trouble or 'check the address and that it runs'}"
             ) from error
         except BaseException:
             await session.close()
@@ -139,6 +166,11 @@ class ZooKeeperSession:
         """Id and password of the session, None while there is no connection."""
         client_id: tuple[int, bytes] | None = self._client.client_id
         return client_id
+
+    @property
+    def access(self) -> Access:
+        """Who is who in the access lists of what is made."""
+        return self._client.access
 
     async def close(self) -> None:
         """Ends the session on the server if it can be reached; never waits long."""
@@ -169,12 +201,7 @@ class ZooKeeperSession:
     async def read_many(self, paths: Sequence[str]) -> list[Znode | int]:
         """Linearizable reads with one request: for each path its znode, or ZooKeeper's error."""
 
-        def begin(zk: Any) -> Any:
-            result = zk.handler.async_result()
-            zk._call(MultiRead(paths), result)  # kazoo has no method for it
-            return result
-
-        found: list[Znode | int] = await self.read(begin)
+        found: list[Znode | int] = await self.read(lambda zk: _asked(zk, MultiRead(paths)))
         return found
 
     async def write(self, begin: Begin, *, repeat: bool = False) -> Any:
@@ -207,6 +234,31 @@ class ZooKeeperSession:
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(callback)
 
+    async def _learn_access(self) -> None:
+        """Whom access lists name: the login, and our certificate where ZooKeeper knows us by it."""
+        if self.settings.open_access or (self.settings.tls is None and self.settings.login is None):
+            return
+        # The first answer also shows that the login was taken.
+        names = await self._read(lambda zk: _asked(zk, Whoami()), None)
+        fleet = [] if self._client.login is None else [self._client.login.name]
+        clients = OPEN.clients
+        principal = self._client.principal
+        if principal is not None:
+            own = Id(X509, principal.x509_name)
+            if own in names:
+                fleet.append(Id(X509, principal.peer(Role.OPERATOR, "any").x509_name))
+                clients = Id(X509, principal.peer(Role.CLIENT, "any").x509_name)
+            elif not fleet:
+                shown = ", ".join(f"{one.scheme}:{one.id}" for one in names)
+                log.warning(
+                    "ZooKeeper at %s knows us as %s, expected x509:%s: what we make there is open "
+                    "to whoever can connect; have certificates made with this subject, or name a "
+                    "login",
+                    *(self.hosts, shown, principal.x509_name),
+                )
+        is_super = any(one.scheme == SUPER for one in names)
+        self._client.access = Access(tuple(fleet), clients, is_super=is_super)
+
     async def _read(self, begin: Begin, synced_in: int | None) -> Any:
         while True:
             await self._connected()
@@ -238,11 +290,17 @@ class ZooKeeperSession:
                 return await request
         except ANSWERS:
             raise
+        except NoAuthError as error:
+            raise UnavailableError(
+                f"ZooKeeper at {self.hosts} does not allow this {kind} to {self._client.shown_as}: "
+                "use the credentials of the fleet, or look with `bookie metadata acls` who may"
+            ) from error
         except (TimeoutError, KazooTimeoutError, KazooException) as error:
             outcome = "; whether it happened is unknown" if kind == "write" else ""
+            trouble = f" ({self._client.trouble})" if self._client.trouble else ""
             raise UnavailableError(
                 f"ZooKeeper at {self.hosts} did not answer a {kind} "
-                f"({type(error).__name__} {error}){outcome}: read again later"
+                f"({type(error).__name__} {error}){trouble}{outcome}: read again later"
             ) from error
         finally:
             request.close()
@@ -291,6 +349,13 @@ class ZooKeeperSession:
 
     def _closed_error(self) -> UnavailableError:
         return UnavailableError("this metadata store was closed: open a new one")
+
+
+def _asked(zk: Any, request: Any) -> Any:
+    """kazoo's asynchronous result of a request that kazoo has no method for."""
+    result = zk.handler.async_result()
+    zk._call(request, result)
+    return result
 
 
 def _settle(future: asyncio.Future[Any], value: object, exception: BaseException | None) -> None:

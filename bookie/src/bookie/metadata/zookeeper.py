@@ -11,6 +11,7 @@ import logging
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
@@ -81,7 +82,8 @@ class ZooKeeperStore:
     ) -> "ZooKeeperStore":
         """A store on a connected session; UnavailableError when nobody answers at `hosts`."""
         paths = Paths(root)
-        session = await ZooKeeperSession.open(hosts, settings=settings or ZooKeeperSettings())
+        settings = settings or ZooKeeperSettings()
+        session = await ZooKeeperSession.open(hosts, settings=settings, paths=paths)
         return cls(session, paths)
 
     @property
@@ -100,7 +102,12 @@ class ZooKeeperStore:
             )
         self._long_layout = None
         await self._has_long_layout()
-        return await self._require_instance_id()
+        instance_id = await self._require_instance_id()
+        if self._session.access.fleet:
+            # Before anybody else makes them as its own: on a root, clients may make what they like.
+            for folder in self._paths.folders(instance_id):
+                await self._session.write(partial(_begin_folder, path=folder), repeat=True)
+        return instance_id
 
     async def instance_id(self) -> str | None:
         found = await self._znodes.get(self._paths.instance_id)
@@ -114,16 +121,17 @@ class ZooKeeperStore:
 
     async def barrier(self) -> None:
         folder = await self._own("barriers")
-        # Whoever comes first makes it; everyone else's write of nothing is a write all the same.
-        with suppress(NodeExistsError):
-            if not self._has_barrier:
-                await self._znodes.create(folder, b"", repeat=True)
-        self._has_barrier = True
         try:
             await self._session.write(lambda zk: zk.set_async(folder, b""), repeat=True)
         except NoNodeError:
-            self._has_barrier = False
-            raise UnavailableError(f"{folder} was removed: the next one makes it anew") from None
+            if self._has_barrier:
+                self._has_barrier = False
+                raise UnavailableError(f"{folder} was removed: the next one makes it") from None
+            # Whoever comes first makes it. Only after a look: clients may write to it, and may not
+            # make it where it is not.
+            with suppress(NodeExistsError):
+                await self._znodes.create(folder, b"", repeat=True)
+        self._has_barrier = True
 
     # Ledgers
     async def new_ledger_id(self) -> LedgerId:
@@ -394,6 +402,10 @@ class ZooKeeperStore:
         except (NodeExistsError, NoNodeError, BadVersionError):
             raise _conflict(what, None, version) from None
         return 0
+
+
+def _begin_folder(zk: Any, *, path: str) -> Any:
+    return zk.ensure_path_async(path)
 
 
 async def _at_once(
