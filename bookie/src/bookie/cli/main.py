@@ -22,7 +22,10 @@ COMMANDS: Final = {
     "inspect": ("bookie.cli.folders:inspect", "What lies in a stopped bookie's directories."),
     "ledger": ("bookie.cli.ledgers:ledger_group", "Write, read, list, recover, delete ledgers."),
     "limbo": ("bookie.cli.limbo:limbo", "Ledgers of which a bookie may have forgotten entries."),
-    "metadata": ("bookie.cli.rollbacks:metadata_group", "Accept a store that was put back."),
+    "metadata": (
+        "bookie.cli.rollbacks:metadata_group",
+        "Who may change the store, and its rollbacks.",
+    ),
     "repair": ("bookie.cli.repair:repair", "Bring missing copies back and clear limbo."),
     "rereplicate": (
         "bookie.cli.rereplicate:rereplicate",

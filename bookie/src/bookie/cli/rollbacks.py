@@ -23,6 +23,7 @@ from bookie.metadata.store import StoredBoot
 from bookie.user import user_name
 
 COMMANDS: Final = {
+    "acls": ("bookie.cli.acls:acls", "Who may change which znode, and whether that is right."),
     "accept-rollback": (
         "bookie.cli.rollbacks:accept_rollback",
         "Go on with a metadata store that was put back.",
@@ -34,7 +35,7 @@ WRITES_MAX: Final = 5
 
 @click.group("metadata", cls=LazyGroup, lazy=COMMANDS)
 def metadata_group() -> None:
-    """The metadata store, where bookies have seen it go back to an earlier state."""
+    """The metadata store: who may change it, and what to do where it was put back."""
 
 
 @click.command("accept-rollback")

@@ -65,11 +65,17 @@ class Access:
         return [*(ACL(ALL, one) for one in self.fleet), ACL(place.clients, clients)]
 
     def is_right(self, place: Place, found: list[ACL]) -> bool:
-        """True when it is so, in whatever order, or closed in the way of Apache's clients
-        (zkEnableSecurity): what a client made is that client's, and the fleet is above it."""
-        wanted = self.list_of(place)
-        if set(found) == set(wanted):
+        """True when it is so, in whatever order.
+
+        Also where one of Apache's clients has closed its ledgers (zkEnableSecurity), so that they
+        are the clients' own, and the fleet is above all lists.
+        """
+        if set(found) == set(self.list_of(place)):
             return True
+        if place is Place.SHARED and self.fleet:
+            return set(found) != set(
+                OPEN_ACL_UNSAFE
+            )  # somebody has closed it, for clusters beside this one
         by_client = place in (Place.LEDGER, Place.IDS) and self.clients != ANYONE_ID_UNSAFE
         return by_client and self.is_super and found == [ACL(ALL, self.clients)]
 

@@ -112,6 +112,8 @@ class ZooKeeperSession:
         """Requests that kazoo has; failed at once when the session is closed."""
         self._closed = False
         """`close` was called: no new session is made."""
+        self.closed_access = OPEN
+        """Who is who by the credentials of this process, whether new lists are open or not."""
         self._client = SecureClient(
             hosts,
             credentials=settings.tls,
@@ -236,7 +238,7 @@ class ZooKeeperSession:
 
     async def _learn_access(self) -> None:
         """Whom access lists name: the login, and our certificate where ZooKeeper knows us by it."""
-        if self.settings.open_access or (self.settings.tls is None and self.settings.login is None):
+        if self.settings.tls is None and self.settings.login is None:
             return
         # The first answer also shows that the login was taken.
         names = await self._read(lambda zk: _asked(zk, Whoami()), None)
@@ -257,7 +259,9 @@ class ZooKeeperSession:
                     *(self.hosts, shown, principal.x509_name),
                 )
         is_super = any(one.scheme == SUPER for one in names)
-        self._client.access = Access(tuple(fleet), clients, is_super=is_super)
+        self.closed_access = Access(tuple(fleet), clients, is_super=is_super)
+        if not self.settings.open_access:
+            self._client.access = self.closed_access
 
     async def _read(self, begin: Begin, synced_in: int | None) -> Any:
         while True:

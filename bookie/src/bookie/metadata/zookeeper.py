@@ -23,6 +23,7 @@ from bookie.errors import (
     UnavailableError,
 )
 from bookie.ids import BookieId, LedgerId
+from bookie.metadata.access_lists import AccessLists
 from bookie.metadata.boots import decode_boot, encode_boot
 from bookie.metadata.codec import decode_ledger, encode_ledger
 from bookie.metadata.cookie import decode_cookie, encode_cookie
@@ -90,6 +91,11 @@ class ZooKeeperStore:
     def session(self) -> ZooKeeperSession:
         """The session under this store."""
         return self._session
+
+    async def access_lists(self) -> AccessLists:
+        """Those of the cluster's znodes; UnavailableError where there is no cluster."""
+        instance_id = await self._require_instance_id()
+        return AccessLists(self._session, self._paths, instance_id=instance_id)
 
     async def initialise(self) -> str:
         if await self.instance_id() is None:
