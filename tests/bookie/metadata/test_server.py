@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,10 @@ from bookie.metadata import embedded, java
 from bookie.metadata.embedded import EmbeddedSettings, free_port
 from bookie.metadata.embedded_settings import write_configuration
 from bookie.metadata.server import main
+from bookie.monitoring.commands import ask
+from bookie.tls.principals import Role
 from click.testing import CliRunner
+from tls_fleet import TlsFleet
 
 NAME = "bookie.metadata.server"
 
@@ -52,6 +55,29 @@ def test_it_is_the_server_itself_that_gets_the_signal(tmp_path: Path) -> None:
         assert b"QuorumPeerMain" in Path(f"/proc/{process.pid}/cmdline").read_bytes()
         process.terminate()
         assert process.wait(30) == 128 + signal.SIGTERM
+
+
+@pytest.mark.process
+def test_as_a_container_it_takes_renewed_credentials_from_the_mounted_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = TlsFleet(tmp_path / "tls")
+    monkeypatch.setenv("BOOKIE_TLS__DIRECTORY", str(fleet.folder(Role.ZOOKEEPER)))
+    monkeypatch.setenv("BOOKIE_ZOOKEEPER_RENEWAL_S", "0.05")
+    with server(tmp_path / "data", port := free_port()) as process:
+        assert secured_answer(port, process, fleet.folder(Role.BOOKIE)) == "imok"
+        after = fleet.new_authority()
+        both = fleet.authority.pem + after.pem
+        fleet.folder(Role.ZOOKEEPER, signed_by=after, trusting=both)
+        new = fleet.folder(Role.BOOKIE, "new", signed_by=after, trusting=both)
+        assert secured_answer(port, process, new) == "imok"
+
+
+def secured_answer(port: int, process: subprocess.Popen[bytes], credentials: Path) -> str:
+    while process.poll() is None:
+        with suppress(UnavailableError):
+            return ask((loopback(), port), b"ruok", credentials=credentials, wait_s=5)
+    raise AssertionError(process.communicate()[1].decode())
 
 
 def test_a_free_port_is_none_that_the_kernel_gives_to_outgoing_connections() -> None:

@@ -64,7 +64,7 @@ def decode_ledger(raw: bytes, *, ledger_id: LedgerId, stored_at_ms: int = 0) -> 
     reader = _READERS.get(version)
     if not header.startswith(HEADER) or not newline or reader is None:
         raise MetadataFormatError(
-            f"metadata of ledger {ledger_id} starts with {header[:60]!r}, expected "
+            f"metadata of ledger {ledger_id} starts with {_shown(header)}, expected "
             f"{HEADER.decode()!r} and a version of 1 to 3: leave it alone and look who wrote it"
         )
     try:
@@ -73,6 +73,12 @@ def decode_ledger(raw: bytes, *, ledger_id: LedgerId, stored_at_ms: int = 0) -> 
         raise MetadataFormatError(
             f"metadata of ledger {ledger_id} (format {version.decode()}) cannot be read: {error}"
         ) from error
+
+
+def _shown(header: bytes) -> str:
+    """What begins in another way may hold a ledger's password."""
+    known = header.startswith(HEADER)
+    return repr(header[:60]) if known else f"{len(header)} bytes of something else"
 
 
 def _read_v3(body: bytes, ledger_id: LedgerId, stored_at_ms: int) -> LedgerMetadata:

@@ -19,6 +19,8 @@ from bookie.tls.files import stamps
 
 LOOK_S: Final = 5.0
 """How often it looks; a renewal is in use after it, at the latest."""
+ENDED: Final = "Z"
+"""How Linux calls a process that ended, and whose parent has not taken notice."""
 LOOK_VARIABLE: Final = "BOOKIE_ZOOKEEPER_RENEWAL_S"
 
 
@@ -46,9 +48,13 @@ def renew(credentials: Path, stores: Path, pid: int, *, look_s: float = LOOK_S) 
 def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return True  # no Linux: a process that nobody waits for cannot be told from one that runs
     except OSError:
         return False
-    return True
+    # Its parent may wait for the end of our output before it takes notice of its end.
+    return stat.rpartition(") ")[2][:1] != ENDED
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ class LedgerRecord:
     """State of one ledger on this bookie. Epochs are boot epochs, 0 = never."""
 
     ledger_id: LedgerId
-    master_key: bytes | None = None
+    master_key: bytes | None = field(default=None, repr=False)
     """None until the first request that carries one teaches it."""
     fenced: bool = False
     limbo: bool = False
