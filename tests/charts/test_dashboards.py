@@ -15,7 +15,7 @@ import pytest
 import yaml
 from bookie.metadata.embedded import EmbeddedZooKeeper
 from bookie.metadata.opening import open_store
-from bookie.monitoring.exporter import ask
+from bookie.monitoring.commands import ask
 from bookie.monitoring.mntr import exposition
 from bookie.server.http import BookieCollector, Gauges
 from bookie.server.state import BookieState

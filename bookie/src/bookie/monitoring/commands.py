@@ -11,13 +11,21 @@ from bookie.errors import UnavailableError
 from bookie.hosts import at_port
 from bookie.tls.files import client_context
 
+ANSWER_WAIT_S: Final = 5.0
+"""Half of Prometheus's patience with a scrape."""
 ANSWER_BYTES_MAX: Final = 1 << 20
 RECEIVE_BYTES: Final = 1 << 16
 
 Address = tuple[str, int]
 
 
-def ask(zookeeper: Address, command: bytes, *, credentials: Path | None, wait_s: float) -> str:
+def ask(
+    zookeeper: Address,
+    command: bytes,
+    *,
+    credentials: Path | None = None,
+    wait_s: float = ANSWER_WAIT_S,
+) -> str:
     """The answer. `credentials`: the folder of who asks under TLS, None for a plain port.
 
     UnavailableError when none comes within `wait_s` a step, SettingsError for a folder that cannot

@@ -23,8 +23,6 @@ from bookie.monitoring.mntr import exposition
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 PORT: Final = 7000
 """As ZooKeeper's own provider has it."""
-ANSWER_WAIT_S: Final = 5.0
-"""Half of Prometheus's patience with a scrape."""
 REQUEST_WAIT_S: Final = 10.0
 
 
@@ -54,7 +52,7 @@ class Exporter(ThreadingHTTPServer):
 
     def ask(self, command: bytes) -> str:
         """The server's answer; the files of its credentials are those of now."""
-        return ask(self.zookeeper, command, credentials=self.credentials, wait_s=ANSWER_WAIT_S)
+        return ask(self.zookeeper, command, credentials=self.credentials)
 
 
 class _Scrape(BaseHTTPRequestHandler):
