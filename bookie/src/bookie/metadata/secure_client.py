@@ -154,6 +154,7 @@ class SecureClient(KazooClient):  # type: ignore[misc]
             timeout=timeout,
             connection_retry=connection_retry,
             handler=TlsHandler(self._folder),
+            use_ssl=self._folder is not None,  # for kazoo's own log
         )
         self._connection = _Connection(
             self, self._conn_retry.copy(), logger=self.logger, sasl_options=None

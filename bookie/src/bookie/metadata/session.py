@@ -240,8 +240,14 @@ class ZooKeeperSession:
         """Whom access lists name: the login, and our certificate where ZooKeeper knows us by it."""
         if self.settings.tls is None and self.settings.login is None:
             return
-        # The first answer also shows that the login was taken.
-        names = await self._read(lambda zk: _asked(zk, Whoami()), None)
+        try:
+            # The first answer also shows that the login was taken.
+            names = await self._read(lambda zk: _asked(zk, Whoami()), None)
+        except KazooException as error:
+            raise UnavailableError(
+                f"ZooKeeper at {self.hosts} does not say who we are ({type(error).__name__}), "
+                "expected version 3.7 or newer: without it no access list can be made"
+            ) from error
         fleet = [] if self._client.login is None else [self._client.login.name]
         clients = OPEN.clients
         principal = self._client.principal
