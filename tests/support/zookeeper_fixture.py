@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from bookie.metadata.embedded import EmbeddedSettings, EmbeddedZooKeeper
-from bookie.metadata.opening import TLS_VARIABLE
 from bookie.metadata.zookeeper import ZooKeeperStore
+from bookie.tls.environment import DIRECTORY_VARIABLE
 from bookie.tls.principals import Role
 from kazoo.client import KazooClient
 from tls_fleet import TlsFleet
@@ -60,7 +60,7 @@ def secure_zookeeper_url(
 ) -> str:
     """Metadata URL of a cluster that does not exist yet, for the bookie that the environment has
     the credentials of."""
-    monkeypatch.setenv(TLS_VARIABLE, str(tls_fleet.folder(Role.BOOKIE)))
+    monkeypatch.setenv(DIRECTORY_VARIABLE, str(tls_fleet.folder(Role.BOOKIE)))
     return f"zks://{secure_zookeeper.address}{next(zookeeper_roots)}"
 
 

@@ -9,8 +9,9 @@ from bookie.cli.main import main
 from bookie.exit_codes import Exit
 from bookie.ids import BookieId
 from bookie.metadata.embedded import EmbeddedSettings, EmbeddedZooKeeper
-from bookie.metadata.opening import MODE_VARIABLE, TLS_VARIABLE, open_store
+from bookie.metadata.opening import open_store
 from bookie.metadata.store import Cookie
+from bookie.tls.environment import DIRECTORY_VARIABLE, MODE_VARIABLE
 from bookie.tls.principals import Role
 from click.testing import CliRunner, Result
 from kazoo.client import KazooClient
@@ -50,7 +51,7 @@ async def cluster(
     await store.write_value("logs/orders", b"[]", version=None)
     await store.barrier()
     await store.close()
-    monkeypatch.setenv(TLS_VARIABLE, str(tls_fleet.folder(Role.OPERATOR)))
+    monkeypatch.setenv(DIRECTORY_VARIABLE, str(tls_fleet.folder(Role.OPERATOR)))
     return at
 
 
@@ -120,7 +121,7 @@ def test_while_a_fleet_moves_nothing_is_closed(
 def test_without_credentials_it_says_what_it_needs(
     cluster: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv(TLS_VARIABLE)
+    monkeypatch.delenv(DIRECTORY_VARIABLE)
     words = ["metadata", "acls", "--metadata", f"zk://{cluster}"]
     found = CliRunner().invoke(main, words)
     assert found.exit_code == Exit.USAGE and "no credentials by which" in found.stderr

@@ -17,12 +17,11 @@ from bookie.metadata.memory import MemoryStore, named_cluster
 from bookie.metadata.session import ZooKeeperSettings
 from bookie.metadata.store import MetadataStore
 from bookie.metadata.zookeeper import ZooKeeperStore
+from bookie.tls.environment import DIRECTORY_VARIABLE, MODE_VARIABLE
 
 PLAIN, TLS = "zk", "zks"
 HOST: Final = r"([^,/:\[\]]+|\[[0-9a-fA-F:.]+\]):\d{1,5}"
 """A name or an IPv4 address, or an IPv6 address in brackets, each with a port."""
-TLS_VARIABLE: Final = "BOOKIE_TLS__DIRECTORY"
-MODE_VARIABLE: Final = "BOOKIE_TLS__MODE"
 ACCEPTED: Final = "Accepted"
 LOGIN_VARIABLE: Final = "BOOKIE_ZOOKEEPER__CREDENTIALS_FILE"
 HOSTS: Final = re.compile(rf"{HOST}(,{HOST})*")
@@ -62,13 +61,13 @@ def _completed(settings: ZooKeeperSettings, scheme: str) -> ZooKeeperSettings:
     it says so."""
     login = settings.login or _path_in(LOGIN_VARIABLE)
     is_open = settings.open_access or os.environ.get(MODE_VARIABLE) == ACCEPTED
-    tls = settings.tls or _path_in(TLS_VARIABLE)
+    tls = settings.tls or _path_in(DIRECTORY_VARIABLE)
     if scheme != TLS:
         return replace(settings, tls=None, login=login, open_access=is_open)
     if tls is None:
         raise SettingsError(
             f"found a metadata URL with {TLS}:// and no credentials, expected a folder with "
-            f"tls.crt, tls.key and ca.crt: name it with --tls or {TLS_VARIABLE}"
+            f"tls.crt, tls.key and ca.crt: name it with --tls or {DIRECTORY_VARIABLE}"
         )
     return replace(settings, tls=tls, login=login, open_access=is_open)
 

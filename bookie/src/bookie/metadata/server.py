@@ -26,6 +26,7 @@ from bookie.metadata.embedded_settings import (
     write_configuration,
 )
 from bookie.metadata.java import find_java
+from bookie.tls.environment import DIRECTORY_VARIABLE, MODE_VARIABLE
 
 EXIT_ERROR, EXIT_USAGE = 1, 2
 REQUIRED, ACCEPTED = MODES = ("Required", "Accepted")
@@ -61,14 +62,14 @@ REQUIRED, ACCEPTED = MODES = ("Required", "Accepted")
 @click.option(
     "--tls",
     type=click.Path(file_okay=False, path_type=Path),
-    envvar="BOOKIE_TLS__DIRECTORY",
+    envvar=DIRECTORY_VARIABLE,
     show_envvar=True,
     help="Speak TLS, with the credentials of this folder: tls.crt, tls.key, ca.crt.",
 )
 @click.option(
     "--tls-mode",
     type=click.Choice(MODES),
-    envvar="BOOKIE_TLS__MODE",
+    envvar=MODE_VARIABLE,
     show_envvar=True,
     default=REQUIRED,
     show_default=True,

@@ -19,6 +19,7 @@ import click
 from bookie.errors import BookieError
 from bookie.monitoring.commands import Address, ask
 from bookie.monitoring.mntr import exposition
+from bookie.tls.environment import DIRECTORY_VARIABLE
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 PORT: Final = 7000
@@ -103,7 +104,7 @@ def _checked_address(_context: click.Context, _option: click.Parameter, value: s
 @click.option(
     "--tls",
     type=click.Path(file_okay=False, path_type=Path),
-    envvar="BOOKIE_TLS__DIRECTORY",
+    envvar=DIRECTORY_VARIABLE,
     show_envvar=True,
     help="Ask over TLS, with the credentials of this folder.",
 )

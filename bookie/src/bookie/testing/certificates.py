@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from bookie.tls import authority as signing
-from bookie.tls.credentials import AUTHORITIES, CERTIFICATE, KEY
+from bookie.tls.files import AUTHORITIES, CERTIFICATE, KEY
 from bookie.tls.principals import Principal, Role
 
 LIFETIME: Final = timedelta(days=2)
