@@ -1,5 +1,6 @@
 """The embedded ZooKeeper under TLS: who may speak to it, and what a renewal does."""
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from bookie.errors import SettingsError, UnavailableError
 from bookie.metadata import renewal
 from bookie.metadata.embedded import EmbeddedSettings, EmbeddedZooKeeper
+from bookie.metadata.embedded_settings import REFUSALS_LOGGED_AT_ONCE
 from bookie.monitoring.commands import ask
 from bookie.tls.principals import Role
 from tls_fleet import TlsFleet
@@ -42,6 +44,16 @@ def test_whoever_has_a_certificate_is_answered_and_nobody_else(
         health(server, None, wait_s=0.5)
     with pytest.raises(UnavailableError, match="certificate"):
         health(server, fleet.folder(Role.CLIENT, signed_by=fleet.new_authority("other")))
+
+
+def test_strangers_and_probes_do_not_fill_the_log(
+    fleet: TlsFleet, server: EmbeddedZooKeeper
+) -> None:
+    for _ in range(10 * REFUSALS_LOGGED_AT_ONCE):
+        socket.create_connection((server.host, server.port)).close()
+    assert health(server, fleet.folder(Role.CLIENT)) == "imok"
+    lines = (server.directory / "zookeeper.log").read_text().count("Unsuccessful handshake")
+    assert 1 <= lines <= REFUSALS_LOGGED_AT_ONCE + 2
 
 
 def test_while_a_fleet_moves_one_port_takes_both(fleet: TlsFleet, tmp_path: Path) -> None:

@@ -26,6 +26,10 @@ JVM_FLAGS: Final = (
     "-XX:+ExitOnOutOfMemoryError",  # a server without memory neither answers nor dies
 )
 PRIVATE: Final = 0o700
+LOGGING: Final = "log4j2.properties"
+REFUSALS_LOGGED_AT_ONCE: Final = 20
+REFUSALS_LOGGED_PER_S: Final = 0.05
+"""Lines about failed handshakes: each probe by TCP is one, and so is each try of a stranger."""
 HANDSHAKES_AT_ONCE_MAX: Final = 256
 """Connections in their handshake; further ones are closed, and their clients come again."""
 
@@ -65,6 +69,7 @@ def write_configuration(directory: Path, *, port: int, settings: EmbeddedSetting
         *_secured(directory, settings),
     )
     (directory / "zoo.cfg").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (directory / LOGGING).write_text("\n".join(_logging()) + "\n", encoding="utf-8")
 
 
 def prepare_stores(directory: Path, settings: EmbeddedSettings) -> None:
@@ -95,6 +100,7 @@ def server_command(
         *JVM_FLAGS,
         f"-Dzookeeper.forceSync={'yes' if settings.fsync else 'no'}",
         "-Dzookeeper.jmx.log4j.disable=true",
+        f"-Dlog4j2.configurationFile={directory / LOGGING}",
         "-cp",
         os.pathsep.join(str(jar) for jar in jars),
         MAIN_CLASS,
@@ -108,6 +114,24 @@ def _listening(port: int, settings: EmbeddedSettings) -> tuple[str, ...]:
     if settings.bind is not None and is_wildcard(settings.bind):
         return (f"{kind}={port}",)
     return f"{kind}={port}", f"{kind}Address={bare(settings.bind) if settings.bind else loopback()}"
+
+
+def _logging() -> tuple[str, ...]:
+    """As without a file (errors, to standard output), but a stranger cannot fill the disk."""
+    return (
+        "appender.all.type=Console",
+        "appender.all.name=all",
+        "appender.all.layout.type=PatternLayout",
+        "appender.all.layout.pattern=%d{yyyy-MM-dd'T'HH:mm:ss.SSSX}{UTC} %t %p %m%n%ex",
+        "rootLogger.level=error",
+        "rootLogger.appenderRef.all.ref=all",
+        "logger.network.name=org.apache.zookeeper.server.NettyServerCnxnFactory",
+        "logger.network.level=error",
+        "logger.network.filter.burst.type=BurstFilter",
+        "logger.network.filter.burst.level=ERROR",
+        f"logger.network.filter.burst.rate={REFUSALS_LOGGED_PER_S}",
+        f"logger.network.filter.burst.maxBurst={REFUSALS_LOGGED_AT_ONCE}",
+    )
 
 
 def _secured(directory: Path, settings: EmbeddedSettings) -> tuple[str, ...]:
