@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 from bookie.errors import SettingsError
+from bookie.server.part_settings import zookeeper_settings
 from bookie.server.settings import BookieSettings, load_settings
 from bookie.storage.modes import DurabilityMode
 
@@ -136,3 +137,18 @@ def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, text: str) -> None
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="cannot read settings"):
         load_settings(tmp_path / "none.yaml", {})
+
+
+def test_the_session_with_zookeeper_has_the_bookies_credentials(tmp_path: Path) -> None:
+    change = {
+        "tls": {"directory": "/tls", "mode": "Accepted"},
+        "zookeeper": {"credentialsFile": "/login"},
+    }
+    session = zookeeper_settings(load(tmp_path, change))
+    assert (session.tls, session.login) == (Path("/tls"), Path("/login"))
+    assert session.open_access, "while a fleet moves to TLS"
+
+
+def test_without_credentials_the_session_with_zookeeper_is_anybodys(tmp_path: Path) -> None:
+    session = zookeeper_settings(load(tmp_path))
+    assert (session.tls, session.login, session.open_access) == (None, None, False)

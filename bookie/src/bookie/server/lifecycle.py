@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Seque
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
@@ -45,6 +46,7 @@ from bookie.server.part_settings import (
     busy_rates,
     collection_rules,
     reply_limits,
+    zookeeper_settings,
 )
 from bookie.server.port_tls import PortTls
 from bookie.server.rack import Rack
@@ -98,7 +100,8 @@ def _admin_server(control: Control) -> Listener:
 class Host:
     """What a bookie takes from the machine it runs on, beside its disks."""
 
-    open_metadata: OpenMetadata = open_store
+    open_metadata: OpenMetadata | None = None
+    """None: as the settings say."""
     admin: Callable[[Control], Listener] = _admin_server
     probes: Callable[[BookieState, MeasureGauges, MakeContext | None], Listener] = ProbeServer
     lock: Callable[[Sequence[Path]], HeldLock] = FolderLock
@@ -136,6 +139,9 @@ class Bookie:
         self._boot_settings = boot or boot_settings(settings)
         self._disk = disk or RealDisk()
         self._host = host or Host()
+        self._open_metadata = self._host.open_metadata or partial(
+            open_store, settings=zookeeper_settings(settings)
+        )
         self.state = BookieState(settings.bookie_id, clock=self._host.clock)
         asked = settings.authentication
         self._authentication = (
@@ -233,7 +239,7 @@ class Bookie:
             if await asyncio.to_thread(is_draining, self._disk, directories):
                 log.info("still draining, as before this process")
                 self.state.switch_read_only(ReadOnlyReason.DRAIN, True)
-            store = await self._patiently(lambda: self._host.open_metadata(self._settings.metadata))
+            store = await self._patiently(lambda: self._open_metadata(self._settings.metadata))
             if store is None:
                 return ExitCode.CLEAN
             try:

@@ -6,6 +6,7 @@ The parts know nothing of the file: storage and boot are opened without one as w
 from bookie.boot.cookie_fix import FixPolicy
 from bookie.boot.takeover import BootSettings
 from bookie.ids import BookieId
+from bookie.metadata.session import ZooKeeperSettings
 from bookie.protocol.collection import CollectionRules
 from bookie.server.pacing import BusyRates
 from bookie.server.replies import ReplyLimits
@@ -19,6 +20,16 @@ def reply_limits(limits: Limits) -> ReplyLimits:
         per_connection=min(limits.reply_bytes_per_connection, limits.reply_bytes),
         total=limits.reply_bytes,
         seconds=limits.reply_seconds,
+    )
+
+
+def zookeeper_settings(settings: BookieSettings) -> ZooKeeperSettings:
+    """What the session with the metadata store needs; what is left open the environment says."""
+    tls = settings.tls
+    return ZooKeeperSettings(
+        tls=None if tls is None else tls.directory,
+        login=settings.zookeeper.credentials_file,
+        open_access=tls is not None and tls.mode == "Accepted",
     )
 
 

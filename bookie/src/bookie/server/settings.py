@@ -163,6 +163,13 @@ AuthenticationName = Annotated[
 ]
 
 
+class ZooKeeper(_Section):
+    """Of the session with ZooKeeper. `credentials_file`: YAML with scheme, user and password of a
+    user of ZooKeeper's own; null: nobody's."""
+
+    credentials_file: Path | None = None
+
+
 class Authentication(_Section):
     """What stock clients must show before they may ask anything: BookKeeper's own authentication.
 
@@ -236,6 +243,7 @@ class BookieSettings(_Section):
     storage: StorageOptions = StorageOptions()
     limits: Limits = Limits()
     lease: Lease = Lease()
+    zookeeper: ZooKeeper = ZooKeeper()
     tls: Tls | None = None
     authentication: Authentication | None = None
     rack: RackName | None = None
