@@ -27,11 +27,13 @@ from bookie_operator.model.status import (
     RereplicationStatus,
     ScrubStatus,
 )
+from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import Bookie, Exit, Failure, Job, JobKind, MetadataView
 from bookie_operator.plan import degraded
 from bookie_operator.plan.failures import ACTION_FAILED, KEEP, NAME_TAKEN
 from bookie_operator.plan.invalid import INVALID_SPEC, invalid_status
 from bookie_operator.plan.planner import plan
+from bookie_operator.tls_view import TlsView
 from operator_scenes import HEALTHY, at, bookie, cluster, fix_request, observed
 
 PAGE = Path(__file__).parents[2] / "docs/operating.md"
@@ -215,6 +217,10 @@ SCENES: dict[str, Callable[[], ClusterStatus]] = {
         rereplication=RereplicationStatus(finished_at=LOOKED, clean=False)
     ),
     "CollectionHeld": lambda: told(bookie(B0, collection_held="90 of 100 ledgers")),
+    "CertificatesInvalid": lambda: told(
+        bookie(B0, process_facts={"tls": TlsMode.ACCEPTED}),
+        tls=TlsView(hosts={}, denied="secrets is forbidden"),
+    ),
     "InvalidSpec": lambda: invalid_status(told(), 2, "replicas", at(1)),
 }
 STATES: dict[BookieState, Callable[[], ClusterStatus]] = {

@@ -29,7 +29,7 @@ class Loop:
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self.platform = FakePlatform()
+        self.platform = FakePlatform(clock=self._now)
         self.control = FakeControl()
         self.metadata = MemoryCluster()
         self.is_store_up = True

@@ -22,7 +22,10 @@ CREATED: Final = f"bookie_operator_cluster_created_timestamp_seconds{OF}}}"
 LAST_PASS: Final = f"bookie_operator_last_pass_timestamp_seconds{OF}}}"
 AUDITED: Final = f"bookie_operator_audit_timestamp_seconds{OF}}}"
 TRUE_AT_REST: Final = frozenset(
-    {ConditionType.READY, ConditionType.AVAILABLE, ConditionType.DURABILITY_VERIFIED}
+    {
+        *(ConditionType.READY, ConditionType.AVAILABLE, ConditionType.DURABILITY_VERIFIED),
+        *(ConditionType.CERTIFICATES_VALID, ConditionType.TLS_IN_FORCE),
+    }
 )
 AT_REST: Final = {
     "bookie_operator_leads": ["1x200"],
@@ -31,6 +34,7 @@ AT_REST: Final = {
     "bookie_operator_cluster_created_timestamp_seconds": ["-9000000x200"],
     "bookie_operator_last_pass_timestamp_seconds": ["0+60x200"],
     "bookie_operator_audit_timestamp_seconds": ["0+60x200"],
+    "bookie_operator_certificate_expiry_timestamp_seconds": [',certificate="bookie-0" 9000000x200'],
     "bookie_operator_passes": [',result="done" 0+4x200', ',result="failed" 3x200'],
     "bookie_operator_actions": [',type="StartJob" 1x200'],
     "bookie_operator_refusals": [',predicate="Paused" 0x200'],
@@ -91,6 +95,12 @@ SICK: Final[dict[str, dict[str, str]]] = {
     "BookieMetadataRolledBack": condition("MetadataRolledBack"),
     "BookieCollectionHeld": condition("CollectionHeld"),
     "BookieSpaceLow": condition("SpaceLow"),
+    "BookieCertificatesInvalid": condition("CertificatesValid", 0),
+    "BookieCertificateExpires": {
+        f'bookie_operator_certificate_expiry_timestamp_seconds{OF},certificate="job"}}': (
+            "500000x200"
+        )
+    },
     "BookieEntriesWithoutCopy": found("no_copy"),
     "BookieEntriesBelowAckQuorum": found("below_ack_quorum"),
     "BookieCopiesMissing": found("missing"),

@@ -30,6 +30,7 @@ USED: Final = {
     ("", "services"): "list watch create patch delete",
     ("", "serviceaccounts"): "list watch create patch",
     ("networking.k8s.io", "networkpolicies"): "list watch create patch delete",
+    ("", "secrets"): "get create patch",
     ("", "events"): "get list create patch",
     ("apps", "statefulsets"): "get list watch create patch delete",
     ("batch", "jobs"): "list watch create delete",
@@ -38,12 +39,18 @@ USED: Final = {
     (RBAC, "rolebindings"): "list watch create patch delete",
 }
 """What the operator does in a namespace. A server-side apply that makes an object needs create."""
+OF_CERT_MANAGER: Final = {
+    ("cert-manager.io", "certificates"): "get list create patch delete",
+    ("cert-manager.io", "issuers"): "get",
+    ("cert-manager.io", "clusterissuers"): "get",
+}
+"""Only with the value `rbac.certManager`."""
 USED_CLUSTER_WIDE: Final = {
     ("", "nodes"): "get",
     ("storage.k8s.io", "storageclasses"): "get list",
     ("storage.k8s.io", "csidrivers"): "get",
 }
-NEVER: Final = ("secrets", "pods/exec", "persistentvolumes", "namespaces")
+NEVER: Final = ("pods/exec", "persistentvolumes", "namespaces")
 EVERYTHING: Final = (
     "--set=metrics.podMonitor.enabled=true",
     "--set=metrics.bookies.enabled=true",
@@ -143,9 +150,34 @@ def test_the_operator_may_do_no_more() -> None:
         assert verbs <= {*used, "get"}, f"{right}: found {verbs}, used are {used}"
 
 
-def test_the_operator_reaches_no_secrets_and_no_shells() -> None:
+def test_the_operator_reaches_no_shells() -> None:
     for role in of_kind(render(OPERATOR), "ClusterRole"):
         assert not {resource for _, resource in granted(role)} & {*NEVER, "*"}
+
+
+def test_of_secrets_it_sees_those_whose_names_it_knows() -> None:
+    rights = granted(operator_role(render(OPERATOR)))
+    assert not rights[("", "secrets")] & {"list", "watch", "delete", "*"}
+    without = granted(operator_role(render(OPERATOR, "--set=rbac.secrets=false")))
+    assert ("", "secrets") not in without
+
+
+def test_cert_manager_is_asked_only_where_a_value_says_so() -> None:
+    usual = granted(operator_role(render(OPERATOR)))
+    asked = granted(operator_role(render(OPERATOR, "--set=rbac.certManager=true")))
+    assert not usual.keys() & OF_CERT_MANAGER.keys()
+    assert {one: set(verbs.split()) for one, verbs in OF_CERT_MANAGER.items()}.items() <= (
+        asked.items()
+    )
+
+
+def test_the_operators_own_keys_are_in_memory() -> None:
+    pod = only(render(OPERATOR), "Deployment")["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    [mount] = [one for one in container["volumeMounts"] if one["name"] == "credentials"]
+    [volume] = [one for one in pod["volumes"] if one["name"] == "credentials"]
+    assert volume["emptyDir"]["medium"] == "Memory"
+    assert f"--credentials={mount['mountPath']}" in container["args"]
 
 
 def test_logs_may_be_kept_from_it() -> None:
@@ -162,7 +194,7 @@ def test_every_kind_that_the_platform_names_has_rights() -> None:
     kinds = [one for one in vars(api).values() if isinstance(one, api.Kind)]
     of_lease = granted(lease_role(render(OPERATOR)))
     named = {(one.group, one.plural) for one in kinds}
-    assert named <= set(USED) | set(USED_CLUSTER_WIDE) | set(of_lease)
+    assert named <= set(USED) | set(USED_CLUSTER_WIDE) | set(OF_CERT_MANAGER) | set(of_lease)
 
 
 def calls() -> set[tuple[str, str]]:
@@ -173,7 +205,7 @@ def calls() -> set[tuple[str, str]]:
 
 
 def test_every_call_of_the_platform_has_rights() -> None:
-    objects = render(OPERATOR)
+    objects = render(OPERATOR, "--set=rbac.certManager=true")
     rights = granted(operator_role(objects)) | granted(lease_role(objects))
     assert calls() >= {("delete", "POD"), ("create", "JOB"), ("apply", "STATEFUL_SET")}
     for verb, name in calls():
@@ -366,7 +398,14 @@ def test_alerts_ask_for_figures_that_the_operator_shows() -> None:
 def test_alerts_ask_for_conditions_that_there_are() -> None:
     asked = {kind for alert in alerts() for kind in re.findall(r'type="(\w+)"', alert["expr"])}
     told = {"PossibleDataLoss", "RepairStalled", "MetadataRolledBack", "CollectionHeld"}
-    told |= {"Degraded", "SpaceLow", "Available", "CookieFixPending", "ScaleDownBlocked"}
+    told |= {
+        "CertificatesValid",
+        "Degraded",
+        "SpaceLow",
+        "Available",
+        "CookieFixPending",
+        "ScaleDownBlocked",
+    }
     assert asked == told <= {kind.value for kind in ConditionType}
 
 

@@ -1,25 +1,33 @@
 """A Platform and a Control in memory: what the reconciler did to them can be looked at."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
 
 from bookie.errors import BookieError, UnavailableError
 from bookie.ids import BookieId
+from bookie.tls.principals import Principal, Role
 from bookie.wire.admin.health import Health
 from bookie.wire.identity import Identity
 from bookie_operator.errors import ForbiddenError, PreconditionError
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskStatus
+from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import Bookie, Job, Process, Volume
 from bookie_operator.plan.actions import (
     BookieTemplate,
+    CertificateAction,
     DiskTemplate,
     Event,
     RemoveBookie,
     ReplaceBookie,
     StartJob,
 )
+from bookie_operator.platform.certifier import Certifier
+from bookie_operator.tls_view import Issuer, TlsView
+from memory_vault import MemoryVault
 from operator_scenes import at, bookie
 
 
@@ -39,6 +47,12 @@ class FakePlatform:
     settling_fails: bool = False
     denied: str = ""
     disruptions_allowed: int | None = None
+    clock: Callable[[], datetime] = lambda: at(0)
+    """Of whoever signs certificates."""
+    vault: MemoryVault = field(default_factory=MemoryVault)
+    issuer: Issuer | None = None
+    spreads_within: timedelta = timedelta(seconds=30)
+    certified: list[CertificateAction] = field(default_factory=list)
 
     async def metadata_url(self, cluster: BookieCluster) -> str:
         if not self.url:
@@ -75,6 +89,7 @@ class FakePlatform:
             revision=template.revision,
             started_at=at(0),
             control=name,
+            tls=template.tls.mode if template.tls else TlsMode.OFF,
         )
         self.fleet[name] = replace(self.fleet[name], process=process)
         return True
@@ -86,7 +101,9 @@ class FakePlatform:
         if process is None or process.instance != instance:
             raise PreconditionError("another process runs")
         revision = process.revision if keeps_settings else template.revision
-        fresh = replace(process, revision=revision, instance=f"{instance}+")
+        tls = template.tls.mode if template.tls else TlsMode.OFF
+        tls = process.tls if keeps_settings else tls
+        fresh = replace(process, revision=revision, instance=f"{instance}+", tls=tls)
         self.fleet[template.bookie_id] = replace(self.fleet[template.bookie_id], process=fresh)
         return True
 
@@ -125,6 +142,36 @@ class FakePlatform:
 
     async def stop_job(self, name: str) -> None:
         del self.jobs_seen[name]
+
+    def holder(self, role: Role, name: str = "") -> Principal:
+        """One of the cluster `demo`."""
+        return Principal("local", "demo", role, name or role.value)
+
+    @property
+    def certifier(self) -> Certifier:
+        return Certifier(self.vault, "demo", self.clock)
+
+    async def certificates(self, cluster: BookieCluster, bookie_ids: Sequence[BookieId]) -> TlsView:
+        if self.denied:
+            raise ForbiddenError(self.denied)
+        holders = [self.holder(Role.BOOKIE, one) for one in bookie_ids]
+        holders += [self.holder(role) for role in (Role.OPERATOR, Role.JOB)]
+        return TlsView(
+            hosts={one: (f"{one.name}.demo.svc",) for one in holders},
+            certificates=await self.certifier.certificates(holders),
+            places={one: f"Secret demo-{one.name}-tls" for one in holders},
+            authorities=await self.certifier.authorities(),
+            issuer=self.issuer,
+            spreads_within=self.spreads_within,
+        )
+
+    @property
+    def credentials(self) -> Path | None:
+        return None
+
+    async def certify(self, action: CertificateAction) -> None:
+        self.certified.append(action)
+        await self.certifier.carry_out(action, self.vault.holders)
 
     async def record(self, event: Event) -> None:
         if not event.once or all(event.once != told.once for told in self.events):

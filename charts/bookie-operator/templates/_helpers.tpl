@@ -88,6 +88,20 @@ capabilities:
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, watch, create, delete]
+{{- if .Values.rbac.secrets }}
+# Certificates and keys of clusters with TLS, each by its name; it lists and watches none.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get, create, patch]
+{{- end }}
+{{- if .Values.rbac.certManager }}
+- apiGroups: [cert-manager.io]
+  resources: [certificates]
+  verbs: [get, list, create, patch, delete]
+- apiGroups: [cert-manager.io]
+  resources: [issuers]
+  verbs: [get]
+{{- end }}
 - apiGroups: [""]
   resources: [services]
   verbs: [get, list, watch, create, patch, delete]

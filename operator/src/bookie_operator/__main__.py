@@ -19,6 +19,7 @@ from bookie_operator.errors import LocalError
 from bookie_operator.local import faults
 from bookie_operator.local.down import GRACE_DEFAULT_S
 from bookie_operator.local.down import down as take_all_down
+from bookie_operator.local.environment import exports
 from bookie_operator.local.live_view import LiveScreen, PlainScreen, cluster_view
 from bookie_operator.local.up import add_task, stored_cluster, up_detached
 from bookie_operator.local.up import up as run_operator
@@ -111,12 +112,29 @@ def _checked_lease(_context: click.Context, _option: click.Parameter, path: str)
     callback=_checked_lease,
     help="Act only while this Lease is held, so that several operators may run.",
 )
+@click.option(
+    "--credentials",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the operator keeps its own certificates and keys of clusters with TLS; in memory.",
+)
 @errors_shown
-def run(namespaces: tuple[str, ...], port: int, verbose: bool, lease_path: str) -> None:
+def run(
+    namespaces: tuple[str, ...],
+    port: int,
+    verbose: bool,
+    lease_path: str,
+    credentials: Path | None,
+) -> None:
     """The operator on Kubernetes: reconcile BookieClusters until it gets SIGTERM."""
     from bookie_operator.serve import serve  # kopf takes a second; other commands need none
 
-    serve(namespaces=namespaces, port=port, verbose=verbose, lease_path=lease_path)
+    serve(
+        namespaces=namespaces,
+        port=port,
+        verbose=verbose,
+        lease_path=lease_path,
+        credentials=credentials,
+    )
 
 
 @main.command("uninstall-check")
@@ -195,6 +213,15 @@ def status(directory: Path, output: str) -> int:
 def metadata(directory: Path) -> None:
     """The address of the metadata store, as `bookie` and clients take it."""
     click.echo(_cluster(LocalFolders(directory)).status.metadata.url)
+
+
+@local.command()
+@in_directory
+@errors_shown
+def env(directory: Path) -> None:
+    """What reaches the cluster, for a shell: eval "$(bookie-operator local env)"."""
+    folders = LocalFolders(directory)
+    click.echo(exports(folders, _cluster(folders)), nl=False)
 
 
 @local.command()

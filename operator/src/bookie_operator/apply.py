@@ -15,20 +15,27 @@ from bookie_operator.observed import Observed
 from bookie_operator.plan.actions import (
     Action,
     ApproveCookieFix,
+    CertificateAction,
     CreateVolume,
     DeleteTask,
     DrainBookie,
+    DropAuthorities,
     Event,
     ExpandVolume,
     InitialiseMetadata,
+    IssueCertificate,
+    MakeAuthority,
     PauseCollection,
     RemoveBookie,
     ReplaceBookie,
     ReplaceVolume,
     RestartBookie,
+    SignWith,
+    SpreadTrust,
     StartBookie,
     StartJob,
     StopJob,
+    bookie_of,
 )
 from bookie_operator.platform import Platform
 
@@ -96,6 +103,12 @@ class Applier:
             case DeleteTask(name, uid):
                 await self._platform.delete_task(name, uid=uid)
                 return None
+            case (
+                MakeAuthority() | SignWith() | DropAuthorities() | IssueCertificate()
+                | SpreadTrust()
+            ):  # fmt: skip
+                await self._platform.certify(action)
+                return _certified(action)
 
     async def _approve(self, action: ApproveCookieFix, observed: Observed) -> Event:
         address, meant = _control_of(action.bookie_id, observed)
@@ -115,6 +128,23 @@ class Applier:
         name = "".join(word.capitalize() for word in job.kind.value.split("-"))
         text = f"{job.name} with engine {job.engine}" if job.engine else job.name
         return Event(f"{name}Started", text, job.bookie_id or "")
+
+
+def _certified(action: CertificateAction) -> Event:
+    """What people read of it: names and fingerprints."""
+    match action:
+        case MakeAuthority(keeps=keeps, signs=signs):
+            how = "it signs" if signs else f"trusted beside {len(keeps)}, before it signs"
+            return Event("AuthorityMade", f"an authority was made: {how}")
+        case SignWith(fingerprint):
+            return Event("AuthoritySigns", f"authority {fingerprint} signs from now on")
+        case DropAuthorities():
+            return Event("AuthorityDropped", "the authority of before is trusted no more")
+        case IssueCertificate(principal, reason=reason):
+            return Event("CertificateIssued", f"{principal}: {reason}", bookie_of(action))
+        case SpreadTrust(principal, authorities):
+            what = f"{principal} trusts {len(authorities)} authorities"
+            return Event("AuthoritiesSpread", what, bookie_of(action))
 
 
 def _control_of(bookie_id: BookieId, observed: Observed) -> tuple[str, Identity]:

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from bookie.errors import BookieError
@@ -59,7 +60,9 @@ class Fleet:
         opener: Opener = open_store,
         clock: Clock = utc_now,
         operator_namespace: str = "",
+        credentials: Path | None = None,
     ) -> None:
+        """`credentials`: where the operator may keep its own of this cluster; None = nowhere."""
         self.name = name
         self._api = api
         self._metrics = metrics
@@ -67,6 +70,7 @@ class Fleet:
         self._opener = opener
         self._clock = clock
         self._operator_namespace = operator_namespace
+        self._credentials = credentials
         self._platform: KubernetesPlatform | None = None
         """None until the cluster was read."""
         self._uid = ""
@@ -104,6 +108,7 @@ class Fleet:
                         cluster,
                         clock=self._clock,
                         operator_namespace=self._operator_namespace,
+                        credentials=self._credentials,
                     )
                     observer = Observer(
                         self._platform, control, opener=self._opener, clock=self._clock

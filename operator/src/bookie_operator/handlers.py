@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain, repeat
+from pathlib import Path
 from typing import Any, Final
 
 import kopf
@@ -94,6 +95,8 @@ class Operator:
     """By namespace and name, those whose loop runs."""
     own_namespace: str = ""
     """Where the operator's pods are; empty = not known."""
+    credentials: Path | None = None
+    """Where its own of all clusters may lie; None = nowhere."""
 
     def wake(self, namespace: str | None, cluster: str) -> None:
         fleet = self.fleets.get((namespace or "", cluster))
@@ -136,6 +139,7 @@ class Operator:
             name,
             metrics=self.metrics,
             operator_namespace=self.own_namespace,
+            credentials=self.credentials,
         )
 
     async def take_down(self, namespace: str, name: str, body: Object) -> bool:

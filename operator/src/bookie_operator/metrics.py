@@ -17,6 +17,8 @@ from bookie_operator.model.status import AuditStatus, ClusterStatus
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 STUCK_AFTER_S: Final = 300.0
+AUTHORITY: Final = "ca"
+"""Under this name stands the end of the authority that signs."""
 _CLUSTER: Final = ("namespace", "cluster")
 
 
@@ -44,6 +46,11 @@ class OperatorMetrics:
         )
         self._entries = self._gauge(
             "audit_entries", "Entries in a class, by the last good audit", "class"
+        )
+        self._expiry = self._gauge(
+            "certificate_expiry_timestamp_seconds",
+            "When a certificate, or an authority that signs, ends",
+            "certificate",
         )
         self._passes = self._counter("passes", "Passes over a cluster", "result")
         self._actions = self._counter("actions", "Actions carried out", "type")
@@ -89,6 +96,14 @@ class OperatorMetrics:
             count = sum(refused.predicate == predicate for refused in status.blocked)
             self._blocked.labels(namespace, cluster, predicate).set(count)
         self._show_audit(namespace, cluster, status.audit)
+        _drop(self._expiry, namespace, cluster)
+        if status.tls is not None:
+            for one in status.tls.certificates:
+                self._expiry.labels(namespace, cluster, one.name).set(one.ends.timestamp())
+            for authority in status.tls.authorities:
+                if authority.signs:
+                    ends = authority.ends.timestamp()
+                    self._expiry.labels(namespace, cluster, AUTHORITY).set(ends)
 
     def _show_audit(self, namespace: str, cluster: str, audit: AuditStatus) -> None:
         """Those of the last audit take the place of all before: they are never added up."""
@@ -105,7 +120,7 @@ class OperatorMetrics:
         self._seen.pop((namespace, cluster), None)
         for gauge in (
             *(self._limbo, self._unchecked, self._condition, self._created, self._last_pass),
-            *(self._blocked, self._audited, self._findings, self._entries),
+            *(self._blocked, self._audited, self._findings, self._entries, self._expiry),
         ):
             _drop(gauge, namespace, cluster)
 

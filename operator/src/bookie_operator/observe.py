@@ -25,8 +25,10 @@ from bookie_operator.control import Control
 from bookie_operator.errors import ForbiddenError
 from bookie_operator.model.cluster import BookieCluster, bookie_name
 from bookie_operator.model.status import BOOKIES_MAX
+from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import Bookie, LeftOver, MetadataView, Observed, by_number
 from bookie_operator.platform import Platform
+from bookie_operator.tls_view import TlsView
 
 METADATA_DEADLINE_S: Final = 5.0
 NEW_COOKIES_MAX: Final = 4
@@ -97,6 +99,7 @@ class Observer:
         tasks = tuple(await self._platform.tasks())
         hosted = await self._platform.bookies()
         kept = await self._platform.kept_claims()
+        tls = await self._certificates(cluster, hosted)
         leaving = [one for one in hosted if one not in cluster.spec.bookie_ids]
         gone = [one for one in may_have_left(cluster, kept) if one not in hosted]
         (metadata, registered, cookies), left, healths = await asyncio.gather(
@@ -127,7 +130,20 @@ class Observer:
             },
             jobs=jobs,
             tasks=tasks,
+            tls=tls,
         )
+
+    async def _certificates(
+        self, cluster: BookieCluster, hosted: Iterable[BookieId]
+    ) -> TlsView | None:
+        """Of those who are wanted and those who are there; None where nobody wants or has any."""
+        if cluster.spec.tls.mode is TlsMode.OFF and cluster.status.tls is None:
+            return None
+        names = sorted({*cluster.spec.bookie_ids, *hosted}, key=by_number)
+        try:
+            return await self._platform.certificates(cluster, names)
+        except ForbiddenError as error:  # it is no reason to look after nothing else
+            return TlsView(hosts={}, denied=str(error))
 
     async def close(self) -> None:
         if self._opening is not None:

@@ -15,6 +15,8 @@ from bookie.wire.admin.health import Health
 
 from bookie_operator.model.reports import Report
 from bookie_operator.model.task import BookieTask
+from bookie_operator.model.tls import TlsMode
+from bookie_operator.tls_view import TlsView
 
 ReportType = TypeVar("ReportType", bound=Report)
 STEADY: Final = timedelta(seconds=60)
@@ -71,6 +73,8 @@ class Process:
     advertised: str = ""
     """Where clients outside of the Kubernetes cluster reach it, `stock=host:port run=host:port`;
     empty = nowhere, or not known yet."""
+    tls: TlsMode = TlsMode.OFF
+    """What the ports of this very process take; but for Off its control plane takes TLS alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +209,8 @@ class Observed:
     """What could not be done in the passes before."""
     left_over: Mapping[BookieId, LeftOver] = field(default_factory=dict)
     """Of bookies that the platform does not list among its own."""
+    tls: TlsView | None = None
+    """Certificates; None: nobody wants or has any, so that nobody looked."""
 
     def bookie(self, bookie_id: BookieId) -> Bookie:
         return self.bookies.get(bookie_id, Bookie(bookie_id))

@@ -8,14 +8,17 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from bookie.errors import BookieError
 
 from bookie_operator.handlers import Operator, check_installed, operate
 from bookie_operator.metrics import OperatorMetrics, serve_http
-from bookie_operator.platform.kubernetes.api import CLUSTER, NotServedError, Object
+from bookie_operator.platform.kubernetes.api import CLUSTER, Api, NotServedError, Object
 from bookie_operator.platform.kubernetes.dynamic_api import ApiServer, DynamicApi
 from bookie_operator.platform.kubernetes.lease import Lease, LeaseGuard, acquire, keep
 
@@ -24,26 +27,46 @@ LOGGER: Final = logging.getLogger(__name__)
 LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
-def serve(*, namespaces: Sequence[str], port: int, verbose: bool, lease_path: str = "") -> None:
-    """Until SIGTERM or SIGINT; fleets go on without an operator."""
+def serve(
+    *,
+    namespaces: Sequence[str],
+    port: int,
+    verbose: bool,
+    lease_path: str = "",
+    credentials: Path | None = None,
+) -> None:
+    """Until SIGTERM or SIGINT; fleets go on without an operator. `credentials`: where its own may
+    lie; None = in a folder that is deleted at the end."""
     logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, format=LOG_FORMAT)
     for noisy in ("kopf.objects", "aiohttp.access", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     # It warns of every try while the store is away; the status and one event tell that once.
     logging.getLogger("kazoo").setLevel(logging.ERROR)
-    asyncio.run(_serve(namespaces, port, lease_path))
+    with TemporaryDirectory(prefix="bookie-operator-") as scratch:
+        asyncio.run(_serve(namespaces, port, lease_path, credentials or Path(scratch)))
 
 
-async def _serve(namespaces: Sequence[str], port: int, lease_path: str) -> None:
+async def _serve(namespaces: Sequence[str], port: int, lease_path: str, credentials: Path) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    await run(namespaces=namespaces, port=port, stop=stop, lease_path=lease_path)
+    await run(
+        namespaces=namespaces,
+        port=port,
+        stop=stop,
+        lease_path=lease_path,
+        credentials=credentials,
+    )
 
 
 async def run(
-    *, namespaces: Sequence[str], port: int, stop: asyncio.Event, lease_path: str = ""
+    *,
+    namespaces: Sequence[str],
+    port: int,
+    stop: asyncio.Event,
+    lease_path: str = "",
+    credentials: Path | None = None,
 ) -> None:
     """Serve until `stop` is set. No namespaces = all of them.
 
@@ -58,9 +81,14 @@ async def run(
         if lease_path:
             namespace, _slash, name = lease_path.partition("/")
             lease = Lease(DynamicApi(server, namespace), name, identity=identity_of(os.environ))
-            await _lead(server, lease, metrics, namespaces, stop, own_namespace=namespace)
+            make = partial(
+                Operator, metrics=metrics, own_namespace=namespace, credentials=credentials
+            )
+            await _lead(server, lease, metrics, namespaces, stop, make=make)
         else:
-            operator = Operator(lambda namespace: DynamicApi(server, namespace), metrics)
+            operator = Operator(
+                lambda namespace: DynamicApi(server, namespace), metrics, credentials=credentials
+            )
             await operate(operator, namespaces, stop)
     finally:
         await http.cleanup()
@@ -74,7 +102,7 @@ async def _lead(
     namespaces: Sequence[str],
     stop: asyncio.Event,
     *,
-    own_namespace: str,
+    make: Callable[[Callable[[str], Api]], Operator],
 ) -> None:
     """Wait for the lease, act as long as it is held, and give it back."""
     metrics.lead(False)
@@ -91,11 +119,7 @@ async def _lead(
 
     watching = asyncio.create_task(watch())
     try:
-        operator = Operator(
-            lambda namespace: LeaseGuard(DynamicApi(server, namespace), lease),
-            metrics,
-            own_namespace=own_namespace,
-        )
+        operator = make(lambda namespace: LeaseGuard(DynamicApi(server, namespace), lease))
         await operate(operator, namespaces, stop)
     finally:
         is_lost = not lease.held_s

@@ -17,8 +17,10 @@ from bookie_operator.local.up import prepare
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.crd import documents
 from bookie_operator.model.status import ClusterStatus
+from bookie_operator.model.tls import TlsStatus
 from bookie_operator.observed import LeftOver
 from bookie_operator.plan.planner import plan
+from bookie_operator.platform.credential_folders import replace_folder
 from bookie_operator.platform.folders import LocalFolders, write_json
 from click.testing import CliRunner, Result
 from operator_scenes import cluster, manifest, observed
@@ -60,7 +62,7 @@ def test_a_port_of_metrics_that_is_in_use_ends_it_before_anything_starts(tmp_pat
     assert not LocalFolders(tmp_path / "d").zookeeper.exists()
 
 
-@pytest.mark.parametrize("command", ["status", "metadata", "wait", "down"])
+@pytest.mark.parametrize("command", ["status", "metadata", "env", "wait", "down"])
 def test_a_directory_without_a_cluster_is_told(tmp_path: Path, command: str) -> None:
     done = run("local", command, "--dir", str(tmp_path / "d"))
     assert done.exit_code == 1 and "nothing was ever brought up" in done.output
@@ -165,3 +167,45 @@ def test_the_module_runs_as_a_command() -> None:
     command = [sys.executable, "-m", "bookie_operator", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "BookieCluster" in done.stdout
+
+
+def with_tls(root: Path, clients: str) -> None:
+    folders = LocalFolders(root)
+    before = stored(root)
+    metadata = before.status.metadata.model_copy(update={"url": "zk://127.0.0.1:1/a'b"})
+    tls = TlsStatus(mode=clients, clients=clients)
+    status = before.status.model_copy(update={"tls": tls, "metadata": metadata})
+    write_json(folders.status_file, before.model_copy(update={"status": status}).as_dict())
+
+
+def exported(root: Path) -> list[str]:
+    """What a shell has after it: variables of ours, by name."""
+    lines = run("local", "env", "--dir", str(root)).output
+    done = subprocess.run(
+        ["sh", "-c", f"{lines}env"], capture_output=True, text=True, check=True, env={}
+    )
+    return sorted(line for line in done.stdout.splitlines() if line.startswith("BOOKIE_"))
+
+
+def test_a_shell_gets_what_reaches_a_plain_cluster(tmp_path: Path) -> None:
+    with_tls(tmp_path, "Off")
+    assert exported(tmp_path) == ["BOOKIE_METADATA=zk://127.0.0.1:1/a'b"]
+
+
+@pytest.mark.parametrize(
+    ("clients", "more"), [("Accepted", ["BOOKIE_TLS__MODE=Accepted"]), ("Required", [])]
+)
+def test_a_shell_gets_the_credentials_of_the_person(
+    tmp_path: Path, clients: str, more: list[str]
+) -> None:
+    root = tmp_path / "a fleet"
+    with_tls(root, clients)
+    replace_folder(root / "tls" / "person-ann", {"tls.crt": b""})
+    [_url, *others] = exported(root)
+    assert others == [f"BOOKIE_TLS__DIRECTORY={root}/tls/person-ann", *more]
+
+
+def test_credentials_that_are_not_there_are_an_error(tmp_path: Path) -> None:
+    with_tls(tmp_path, "Required")
+    done = run("local", "env", "--dir", str(tmp_path))
+    assert done.exit_code == 1 and "expected credentials for a person" in done.output

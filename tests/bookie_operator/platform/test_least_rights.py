@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from bookie_operator.model.status import ClusterStatus
+from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import JobKind
 from bookie_operator.plan.actions import LossDecision
 from bookie_operator.platform.kubernetes import names
@@ -104,7 +105,7 @@ async def test_executors_have_neither_the_drivers_account_nor_a_token() -> None:
     assert values["REPAIR_SERVICE_ACCOUNT"] == "demo-repair"
     assert (
         '"automountServiceAccountToken": false'
-        in executors(Lab().cluster.spec)["REPAIR_EXECUTOR_TEMPLATE"]
+        in executors(Lab().cluster, TlsMode.OFF)["REPAIR_EXECUTOR_TEMPLATE"]
     )
 
 

@@ -41,6 +41,11 @@ BY_REASON: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
         "message names (a quota, a policy, a storage class). What it was refused:",
         _EVENTS,
     ),
+    "CertificatesInvalid": (
+        "Certificates do not work, or soon will not, and the operator does not sign them: the "
+        "message names whose, and why. What runs goes on. Of an issuer of cert-manager:",
+        ("get", "certificates,issuers", "-l", f"{GROUP}/cluster={{name}}"),
+    ),
     "LineageMismatch": (
         "Another metadata store answers than the one that the disks are of: give back the right "
         "one; no disk is touched. Where the cluster looks for it:",

@@ -82,7 +82,7 @@ def running_bookies(folders: LocalFolders) -> dict[BookieId, ProcessId]:
 
 
 def delete_everything(folders: LocalFolders) -> None:
-    """Volumes, claims, records, ZooKeeper's files: all but the directory and its lock."""
+    """Volumes, claims, records, credentials, metadata: all but the directory and its lock."""
     for folder in (
         folders.claims,
         folders.volumes,
@@ -90,6 +90,7 @@ def delete_everything(folders: LocalFolders) -> None:
         folders.jobs,
         folders.tasks,
         folders.zookeeper,
+        folders.tls,
     ):
         shutil.rmtree(folder, ignore_errors=True)
     for file in (

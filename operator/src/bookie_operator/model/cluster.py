@@ -34,6 +34,7 @@ from bookie_operator.model.network_policy import NetworkPolicies
 from bookie_operator.model.pod_overlay import PodOverlay
 from bookie_operator.model.schedule import Schedule
 from bookie_operator.model.status import ClusterStatus
+from bookie_operator.model.tls import Tls, tls_mistakes
 
 REPLICAS_MAX: Final = 100
 DISKS_MAX: Final = 32
@@ -535,6 +536,8 @@ class ClusterSpec(BookieOptions):
     network_policies: NetworkPolicies = NetworkPolicies()
     """Who may reach the pods of the cluster over the network. The local platform has no use for
     it."""
+    tls: Tls = Tls()
+    """Certificates of everybody in the cluster, and what the bookies' ports take."""
     retention: Retention = Retention()
     """Which volumes stay when their bookie or cluster goes."""
     grace_period_seconds: Annotated[int, Field(ge=1, le=86400)] = 300
@@ -659,6 +662,7 @@ def check_transition(old: ClusterSpec, new: ClusterSpec) -> None:
             "spec.metadata: found another metadata store than the cluster was created with; "
             "expected the same: its ledgers are known only there"
         )
+    mistakes += tls_mistakes(old.tls, new.tls)
     if mistakes:
         raise ManifestError("\n".join(mistakes))
 

@@ -13,6 +13,7 @@ from pydantic import AwareDatetime, Field, StringConstraints
 
 from bookie_operator.model.base import LongText, Resource, ShortText, StatusPart
 from bookie_operator.model.left_over import LEFT_OVER_MAX, LeftOverStatus
+from bookie_operator.model.tls import TlsStatus
 
 BOOKIES_MAX: Final = 100
 BLOCKED_MAX: Final = 200
@@ -61,6 +62,10 @@ class ConditionType(StrEnum):
     METADATA_ROLLED_BACK = "MetadataRolledBack"
     COLLECTION_HELD = "CollectionHeld"
     SPACE_LOW = "SpaceLow"
+    CERTIFICATES_VALID = "CertificatesValid"
+    """Every certificate can be used, and will be for a while; absent while nobody has any."""
+    TLS_IN_FORCE = "TlsInForce"
+    """Every bookie takes what the spec says; absent while that is, and was, plain."""
     PAUSED = "Paused"
 
 
@@ -259,6 +264,9 @@ class BookieStatus(StatusPart):
     advertised: LongText = ""
     """Where clients outside of the Kubernetes cluster reach it (`spec.external`), such as
     `stock=192.0.2.7:31811 run=192.0.2.7:31812`; empty = nowhere, or no address was given yet."""
+    tls: ShortText = ""
+    """What its ports take, `Accepted` (TLS and plain) or `Required` (TLS); empty = plain. Kept
+    from before while it has no process."""
     disks: Annotated[
         tuple[DiskStatus, ...],
         Field(
@@ -654,6 +662,8 @@ class ClusterStatus(StatusPart):
     """The last re-replication; absent before the first."""
     drain: DrainStatus | None = None
     """The bookie that leaves; absent when none does."""
+    tls: TlsStatus | None = None
+    """Certificates, and the ways from one authority or mode to another; absent without TLS."""
     left_over: Annotated[
         tuple[LeftOverStatus, ...],
         Field(max_length=LEFT_OVER_MAX, json_schema_extra=_by_keys("bookie")),

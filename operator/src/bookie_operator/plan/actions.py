@@ -8,11 +8,14 @@ for (a process instance, a volume uid), so that it does nothing when that has ch
 import hashlib
 import json
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from typing import Any, Literal
 
 from bookie.ids import BookieId
+from bookie.tls.principals import Principal, Role
 
 from bookie_operator.model.cluster import BookieOptions, ClusterSpec, DiskRole, FixPolicy
+from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import JobKind
 
 
@@ -22,6 +25,16 @@ class DiskTemplate:
     role: DiskRole
     size: str
     storage_class: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsTemplate:
+    """How one bookie is to speak TLS."""
+
+    mode: TlsMode
+    """Accepted or Required: one whose ports are plain has no such template."""
+    http: bool
+    """Its HTTP port as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +48,8 @@ class BookieTemplate:
     asks_before_cookie_fix: bool
     pod: str = "{}"
     """`ClusterSpec.pod`"""
+    tls: TlsTemplate | None = None
+    """None: its ports are plain."""
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -46,6 +61,8 @@ class BookieTemplate:
         """
         facts = asdict(self)
         del facts["options"]
+        if self.tls is None:
+            del facts["tls"]
         return facts | self.options.model_dump(mode="json", exclude_none=True)
 
     @property
@@ -71,6 +88,7 @@ def template_of(spec: ClusterSpec, bookie_id: BookieId) -> BookieTemplate:
         options=spec.options,
         asks_before_cookie_fix=spec.cookie_fix.policy is not FixPolicy.NEVER,
         pod=spec.pod,
+        tls=None if spec.tls.mode is TlsMode.OFF else TlsTemplate(spec.tls.mode, spec.tls.http),
     )
 
 
@@ -213,6 +231,56 @@ class DeleteTask:
     uid: str
 
 
+@dataclass(frozen=True, slots=True)
+class MakeAuthority:
+    """Make an authority of the operator's own."""
+
+    lifetime: timedelta
+    keeps: frozenset[str]
+    """Fingerprints of authorities that stay trusted beside it."""
+    signs: bool
+    """It signs at once, since nobody trusts another; else once it is asked to."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignWith:
+    """Let the authority sign that everybody trusts by now; the key of the one before is dropped."""
+
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropAuthorities:
+    """Let nobody trust authorities but these any more: nothing is signed by the others."""
+
+    kept: frozenset[str]
+    """Fingerprints of those that stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class IssueCertificate:
+    """Sign a new key of one of the fleet."""
+
+    principal: Principal
+    hosts: tuple[str, ...]
+    """Names and addresses that it is dialled by, beside its own name and loopback."""
+    lifetime: timedelta
+    authority: str
+    """Fingerprint of the authority that this was planned for."""
+    reason: str
+    """Why, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadTrust:
+    """Give one of the fleet other authorities to trust; its key and certificate stay."""
+
+    principal: Principal
+    authorities: frozenset[str]
+    """Fingerprints."""
+
+
+CertificateAction = MakeAuthority | SignWith | DropAuthorities | IssueCertificate | SpreadTrust
 Action = (
     InitialiseMetadata
     | PauseCollection
@@ -228,6 +296,7 @@ Action = (
     | StartJob
     | StopJob
     | DeleteTask
+    | CertificateAction
 )
 Destructive = RestartBookie | ApproveCookieFix | ReplaceVolume | ReplaceBookie | RemoveBookie
 
@@ -244,6 +313,10 @@ def bookie_of(action: Action) -> str:
             return template.bookie_id
         case InitialiseMetadata() | PauseCollection() | StopJob() | DeleteTask():
             return ""
+        case MakeAuthority() | SignWith() | DropAuthorities():
+            return ""
+        case IssueCertificate(principal) | SpreadTrust(principal):
+            return principal.name if principal.role is Role.BOOKIE else ""
         case _:
             return action.bookie_id or ""
 

@@ -26,6 +26,7 @@ from bookie_operator.plan.readiness import BLOCKED, ready, stalled
 from bookie_operator.plan.rollouts import ROLLOUT_HALTED, held_back
 from bookie_operator.plan.space import space_low
 from bookie_operator.plan.states import Judged
+from bookie_operator.plan.tls_conditions import tls_verdicts
 
 BLOCKED_AFTER: Final = timedelta(seconds=60)
 """What is refused for longer does not come by itself; between two restarts it is so for moments."""
@@ -62,6 +63,7 @@ def conditions(found: Findings) -> tuple[Condition, ...]:
         ConditionType.METADATA_ROLLED_BACK: metadata_rolled_back(found.pass_),
         ConditionType.COLLECTION_HELD: collection_held(found.pass_),
         ConditionType.SPACE_LOW: space_low(found.pass_),
+        **tls_verdicts(found),
         ConditionType.PAUSED: _paused(found),
     }
     return tuple(

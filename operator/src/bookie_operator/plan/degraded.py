@@ -23,6 +23,7 @@ from bookie_operator.plan.findings import (
 from bookie_operator.plan.invalid import FORBIDDEN
 from bookie_operator.plan.rollback import ROLLED_BACK, rolled_back
 from bookie_operator.plan.states import UNSCHEDULABLE, Judged, node_lost, refusal_of
+from bookie_operator.plan.tls_conditions import certificates_valid
 
 IMAGE_UNAVAILABLE: Final = "ImageUnavailable"
 CONTAINER_CONFIG: Final = "ContainerConfig"
@@ -204,6 +205,16 @@ def _collection(found: Findings) -> _Reason:
     return ("CollectionHeld", held.message) if held.status == "True" else None
 
 
+def _certificates(found: Findings) -> _Reason:
+    """What the operator does not mend itself: an issuer has to, or a person."""
+    made = found.certificates
+    if made.status is None or made.mends:
+        return None
+    verdict = certificates_valid(found)
+    is_wrong = verdict.status == "False" or bool(made.denied)
+    return ("CertificatesInvalid", f"{verdict.reason}: {verdict.message}") if is_wrong else None
+
+
 _LOOKS: Final[tuple[Callable[[Findings], _Reason], ...]] = (
     _loss,
     _lineage,
@@ -215,6 +226,7 @@ _LOOKS: Final[tuple[Callable[[Findings], _Reason], ...]] = (
     _lost_nodes,
     _not_started,
     _failed,
+    _certificates,
     _broken,
     _read_only,
     _stalled,

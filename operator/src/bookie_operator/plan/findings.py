@@ -17,6 +17,7 @@ from bookie_operator.model.status import (
 )
 from bookie_operator.observed import Failure
 from bookie_operator.plan.actions import Refusal
+from bookie_operator.plan.certificates import NO_CERTIFICATES, Certificates
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.repair import Repairs
 
@@ -49,6 +50,8 @@ class Findings:
     is_restarting: bool
     failures: Sequence[Failure] = ()
     """What could not be done, and is still wanted."""
+    certificates: Certificates = NO_CERTIFICATES
+    """What the pass makes of them; nothing without TLS."""
 
     def in_states(self, *states: BookieState) -> list[BookieId]:
         return [bookie_id for bookie_id, one in self.pass_.judged.items() if one.state in states]

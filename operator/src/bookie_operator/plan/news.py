@@ -21,6 +21,7 @@ _EVENTS_OF_BOOKIES: Final = REFUSED_REASONS | {
     "RepairStalled",
     "MetadataRolledBack",
     "CollectionHeld",
+    "CertificatesInvalid",
     ACTION_FAILED,
 }
 """Reasons of Degraded that an event of a bookie, or of another condition, tells already."""
@@ -81,11 +82,25 @@ def condition_events(status: ClusterStatus, previous: ClusterStatus) -> list[Eve
         if found is not None and found.reason not in _PASSING:
             text = f"{found.reason}: {found.message}"
             events.append(Event(kind.value, text, type="Warning"))
+    events += _certificate_events(status, previous)
     verified = ConditionType.DURABILITY_VERIFIED
     if status.is_true(verified) and not previous.is_true(verified):
         found = status.condition(verified)
         events.append(Event(verified.value, found.message if found else ""))
     return events
+
+
+def _certificate_events(status: ClusterStatus, previous: ClusterStatus) -> list[Event]:
+    """One event when certificates stop working, when that is for another reason, and when all do
+    again."""
+    kind = ConditionType.CERTIFICATES_VALID
+    now, was = status.condition(kind), previous.condition(kind)
+    if now is None or (was is not None and (was.status, was.reason) == (now.status, now.reason)):
+        return []
+    if now.status == "False":
+        return [Event(now.reason, now.message, type="Warning")]
+    is_over = now.status == "True" and was is not None and was.status == "False"
+    return [Event(kind.value, now.message)] if is_over else []
 
 
 def _turned(

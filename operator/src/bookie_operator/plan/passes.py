@@ -15,6 +15,7 @@ from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskType
 from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.states import Judged, judge_all
+from bookie_operator.plan.tls_modes import spec_in_force
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +30,19 @@ class Pass:
     """What the last pass published: all memory that the operator has."""
     judged: Mapping[BookieId, Judged]
     """Every bookie that is wanted, was known, or is there; in numeric order."""
+    spec: ClusterSpec
+    """What is wanted now: the cluster's spec, but that TLS comes, and goes, in steps."""
 
     @classmethod
     def of(cls, cluster: BookieCluster, observed: Observed, previous: ClusterStatus) -> "Pass":
         """Judges every bookie first, as all concerns rest on that."""
-        return cls(cluster, observed, previous, judge_all(cluster.spec, observed, previous))
+        spec = spec_in_force(cluster, observed, previous)
+        return cls(cluster, observed, previous, judge_all(spec, observed, previous), spec)
 
     @property
     def name(self) -> str:
         """The cluster's name, with which the names of its jobs begin."""
         return self.cluster.metadata.name
-
-    @property
-    def spec(self) -> ClusterSpec:
-        return self.cluster.spec
 
     @property
     def now(self) -> datetime:

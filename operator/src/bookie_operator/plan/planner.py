@@ -31,6 +31,7 @@ from bookie_operator.plan.attempts import AUDITS, MENDS, SCRUBS
 from bookie_operator.plan.audits import AuditReasons, audits, is_disturbed
 from bookie_operator.plan.budget import Budget, budget_of
 from bookie_operator.plan.causes import suspicions
+from bookie_operator.plan.certificates import certificates
 from bookie_operator.plan.collection import pausing
 from bookie_operator.plan.conditions import conditions
 from bookie_operator.plan.copies import copies_of
@@ -136,7 +137,8 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     refusals += replicating.refusals
     events += replicating.events
     # Repairs first. Each is carried out for itself, whatever becomes of those before it.
-    actions: list[Action] = [*pausing(pass_), *repairing.actions, *accepting]
+    certified = certificates(pass_)
+    actions: list[Action] = [*pausing(pass_), *certified.actions, *repairing.actions, *accepting]
     actions += [*due_first(wanted, observed)[:1], *provided, *mending.actions, *auditing.actions]
     actions += [*replicating.actions, *scrubbing.actions]
     actions += [*draining.actions, *expansions(pass_), *expired(pass_)]
@@ -146,7 +148,7 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
         pass_=pass_, incidents=incidents, repairs=repairing,
         audit=auditing.status, mend=mending.status, scrub=scrubbing.status,
         rereplication=replicating.status, drain=draining.status, refusals=refusals, loss=loss,
-        failures=failures,
+        failures=failures, certificates=certified,
         is_restarting=any(isinstance(action, RestartBookie) for action in wanted),
     )  # fmt: skip
     status = _status(found, budget=budget, held=fixes.held)
@@ -263,6 +265,7 @@ def _status(found: Findings, *, budget: Budget, held: Mapping[BookieId, str]) ->
         scrub=found.scrub,
         rereplication=found.rereplication,
         drain=found.drain,
+        tls=found.certificates.status,
         left_over=left_over(pass_),
         blocked=blocked(pass_, found.refusals),
         incidents=tuple(found.incidents),

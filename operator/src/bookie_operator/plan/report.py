@@ -23,6 +23,8 @@ from bookie_operator.model.status import (
     RepairStatus,
     whole_milliseconds,
 )
+from bookie_operator.model.tls import TlsMode
+from bookie_operator.observed import Process
 from bookie_operator.plan.actions import Refusal, template_of
 from bookie_operator.plan.episodes import open_incidents
 from bookie_operator.plan.lost import gone_since, rereplicated_at
@@ -95,10 +97,15 @@ def bookie_status(
         node_boot_id=host.node_boot_id if host else facts.node_boot_id,
         rack=rack_of(pass_, one.bookie.id),
         advertised=_whole(process.advertised) if process else "",
+        tls=_taken(process) if process else facts.tls,
         disks=_disks(pass_.spec, one, before=facts, health=health),
         repair=repair,
         fix_held=fix_held[:1024],
     )
+
+
+def _taken(process: Process) -> str:
+    return "" if process.tls is TlsMode.OFF else process.tls.value
 
 
 def _whole(text: str) -> str:

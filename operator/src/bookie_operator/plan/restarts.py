@@ -27,6 +27,7 @@ from bookie_operator.plan.actions import (
     template_of,
 )
 from bookie_operator.plan.budget import Budget
+from bookie_operator.plan.certificates import lacks_certificate
 from bookie_operator.plan.hung import HUNG, HUNG_AGAIN, RESTARTS_MAX, is_hung
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.rack_span import rack_by_rack
@@ -60,6 +61,7 @@ def provision(
     if pass_.spec.paused:
         return [], []
     actions: list[Action] = []
+    refusals: list[Refusal] = []
     for bookie_id in names:
         present = pass_.observed.bookie(bookie_id).volumes
         template = template_of(pass_.spec, bookie_id)
@@ -81,12 +83,16 @@ def provision(
         complete = usable >= {disk.name for disk in template.disks}
         keeps = is_rolled or keeps_settings(pass_, bookie_id)
         if complete and bookie_id not in away and _needs_start(bookie, template, keeps=keeps):
+            lacking = None if keeps else lacks_certificate(pass_, bookie_id, "Start")
+            if lacking is not None:
+                refusals.append(lacking)
+                continue
             actions.append(StartBookie(template, keeps_settings=keeps))
             # One that ran gets new settings, and the next one when that has served with them.
             is_beyond = is_beyond_reach(pass_.judged[bookie_id])
             has_run = bookie.process is not None or pass_.has_booted(bookie_id)
             is_rolled = is_rolled or (not keeps and has_run and not is_beyond)
-    return actions, []
+    return actions, refusals
 
 
 def expansions(pass_: Pass) -> list[Action]:
@@ -168,7 +174,7 @@ def restarts(pass_: Pass, budget: Budget) -> Steps:
         other = _hung(one, pass_.now) or (
             REQUESTED if is_due(asked.get(bookie_id), one.bookie) else None
         )
-        waits = held_up(pass_, bookie_id) if reason == SETTINGS_CHANGED else None
+        waits = _waits(pass_, bookie_id) if reason == SETTINGS_CHANGED else None
         if waits is not None and other is not None:  # it is restarted as it is
             reason, waits, held = None, None, True
         reason = reason or other
@@ -188,6 +194,11 @@ def restarts(pass_: Pass, budget: Budget) -> Steps:
         else:
             refusals.append(refusal)
     return actions, refusals
+
+
+def _waits(pass_: Pass, bookie_id: BookieId) -> Refusal | None:
+    """Why it does not get the new settings yet."""
+    return held_up(pass_, bookie_id) or lacks_certificate(pass_, bookie_id, "Restart")
 
 
 def _hung(one: Judged, now: datetime) -> str | None:

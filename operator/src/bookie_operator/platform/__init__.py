@@ -5,6 +5,7 @@ were planned for. A platform restarts dead bookies by itself (a kubelet, or the 
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from bookie.errors import BookieError
@@ -16,12 +17,14 @@ from bookie_operator.model.task import BookieTask, TaskStatus
 from bookie_operator.observed import Bookie, Job
 from bookie_operator.plan.actions import (
     BookieTemplate,
+    CertificateAction,
     DiskTemplate,
     Event,
     RemoveBookie,
     ReplaceBookie,
     StartJob,
 )
+from bookie_operator.tls_view import TlsView
 
 
 class Platform(Protocol):
@@ -45,6 +48,14 @@ class Platform(Protocol):
 
     async def tasks(self) -> Sequence[BookieTask]:
         """What people asked for, finished tasks included while they are kept."""
+
+    async def certificates(self, cluster: BookieCluster, bookie_ids: Sequence[BookieId]) -> TlsView:
+        """Who is to have a certificate, these bookies among them, and what each has."""
+
+    @property
+    def credentials(self) -> Path | None:
+        """The folder with the operator's own credentials, as the last look at certificates found
+        them; None: it has none."""
 
     async def create_volume(self, bookie_id: BookieId, disk: DiskTemplate) -> bool:
         """False = not now: the bookie's volumes are being changed."""
@@ -83,6 +94,9 @@ class Platform(Protocol):
         works on still stops."""
 
     async def stop_job(self, name: str) -> None: ...
+
+    async def certify(self, action: CertificateAction) -> None:
+        """Sign, or give somebody other authorities to trust."""
 
     async def record(self, event: Event) -> None:
         """Tell people; an event with a `once` key at most once, ever."""

@@ -31,10 +31,12 @@ def settings_text(
     ports: Mapping[str, int],
     host: str | None = None,
     runtime_file: str | None = None,
+    credentials: str = "",
 ) -> str:
     """What a bookie is to run with: the template says it, but for what only its platform knows.
 
-    `directories`: where the platform puts each disk, by the disk's name.
+    `directories`: where the platform puts each disk, by the disk's name. `credentials`: the folder
+    with those of this bookie, for one that speaks TLS.
     """
     disks = {
         role: [
@@ -57,9 +59,17 @@ def settings_text(
         "cookieFix": {"policy": "Approve" if template.asks_before_cookie_fix else "Never"},
         "runtimeFile": runtime_file,
         **sections,
+        "tls": _tls(template, credentials),
     }
     given = {name: value for name, value in settings.items() if value is not None}
     return yaml.safe_dump(given, sort_keys=False)
+
+
+def _tls(template: BookieTemplate, credentials: str) -> dict[str, Any] | None:
+    if template.tls is None:
+        return None
+    section: dict[str, Any] = {"directory": credentials, "mode": template.tls.mode.value}
+    return section | ({"http": True} if template.tls.http else {})
 
 
 def _sections(options: BookieOptions) -> dict[str, dict[str, Any]]:

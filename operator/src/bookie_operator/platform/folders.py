@@ -7,6 +7,8 @@ bookies/BOOKIE/                 process.json settings.yaml runtime.json log.txt 
 jobs/NAME/                      job.json result.json log.txt
 tasks/NAME.yaml NAME.status.json
 zookeeper/ zookeeper.json
+tls/ca/                         the authority of the cluster
+tls/ROLE-NAME/                  credentials of one of it
 """
 
 import fcntl
@@ -58,6 +60,8 @@ class LocalFolders:
         """BookieTasks, one file each."""
         self.zookeeper = self.root / "zookeeper"
         """Data of the embedded ZooKeeper."""
+        self.tls = self.root / "tls"
+        """Credentials: the authority's, and one folder for each of the cluster."""
         self.zookeeper_file = self.root / "zookeeper.json"
         """Which process it is, and its port."""
 

@@ -23,7 +23,7 @@ from bookie_operator.plan.actions import StartJob
 from bookie_operator.platform.folders import LocalFolders, read_json, write_json
 from bookie_operator.platform.job_command import job_words, rebuild_words, reports_progress
 from bookie_operator.platform.job_facts import facts_of, job_of_facts, started_job
-from bookie_operator.platform.processes import Children, ProcessId, exit_reason, send
+from bookie_operator.platform.processes import NO_MORE, Children, ProcessId, exit_reason, send
 from bookie_operator.reports import with_report
 
 JOBS_MAX: Final = 100
@@ -83,8 +83,11 @@ class JobProcesses:
                 record = replace(record, job=self._with_report(record.job))
             self._records[record.job.name] = record
 
-    def start(self, wanted: StartJob, *, metadata_url: str) -> bool:
-        """Create-only; False = a job of this name exists. Blocking."""
+    def start(
+        self, wanted: StartJob, *, metadata_url: str, environment: Mapping[str, str] = NO_MORE
+    ) -> bool:
+        """Create-only; False = a job of this name exists. `environment`: variables of its own.
+        Blocking."""
         if wanted.name in self._records:
             return False
         self._prune()
@@ -92,7 +95,9 @@ class JobProcesses:
         folder.mkdir(parents=True, exist_ok=True)
         result = folder / "result.json"
         command = self._rebuild(wanted) or self._command(wanted, metadata_url, result)
-        process = self._children.spawn(command, log=folder / "log.txt", folder=folder)
+        process = self._children.spawn(
+            command, log=folder / "log.txt", folder=folder, environment=environment
+        )
         self._save(_Record(started_job(wanted, at=self._clock()), process))
         return True
 

@@ -17,8 +17,9 @@ from bookie.hosts import at_port, loopback
 from bookie.ids import BookieId
 
 from bookie_operator.model.cluster import AckMode, BookieOptions, DiskRole
+from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import STEADY, Bookie, Exit, Process, Volume
-from bookie_operator.plan.actions import BookieTemplate, DiskTemplate
+from bookie_operator.plan.actions import BookieTemplate, DiskTemplate, TlsTemplate
 from bookie_operator.platform.bookie_settings import settings_text
 from bookie_operator.platform.folders import (
     LocalFolders,
@@ -27,6 +28,7 @@ from bookie_operator.platform.folders import (
     replace_file,
     write_json,
 )
+from bookie_operator.platform.local_credentials import bookie_folder
 from bookie_operator.platform.processes import Children, ProcessId, exit_reason
 from bookie_operator.platform.volumes import volumes_of
 
@@ -47,7 +49,8 @@ def bookie_command(settings: Path) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One bookie as the kubelet remembers it. `row`: bad ends without a steady run."""
+    """One bookie as the kubelet remembers it. `row`: bad ends without a steady run. `tls`: what the
+    ports of its process take."""
 
     template: BookieTemplate
     process: ProcessId | None = None
@@ -56,6 +59,7 @@ class Record:
     restarts: int = 0
     row: int = 0
     last_exit: Exit | None = None
+    tls: TlsMode = TlsMode.OFF
 
     @property
     def next_start_at(self) -> datetime | None:
@@ -173,6 +177,7 @@ class Kubelet:
             started_at=record.started_at,
             last_exit=record.last_exit,
             control=control,
+            tls=record.tls if record.process else TlsMode.OFF,
         )
 
     def _control(self, record: Record) -> str | None:
@@ -236,6 +241,7 @@ class Kubelet:
                 record,
                 process=process,
                 revision=template.revision,
+                tls=template.tls.mode if template.tls else TlsMode.OFF,
                 started_at=self._clock(),
                 restarts=record.restarts + (record.last_exit is not None),
             )
@@ -265,6 +271,7 @@ def process_settings(
         ports=FREE_PORTS,
         host=loopback(),
         runtime_file=str(folders.bookie(name) / "runtime.json"),
+        credentials=str(bookie_folder(folders.tls, name)),
     )
 
 
@@ -279,6 +286,7 @@ def record_tree(record: Record) -> dict[str, Any]:
         "restarts": record.restarts,
         "row": record.row,
         "lastExit": _exit_tree(ended) if ended else None,
+        **({} if record.tls is TlsMode.OFF else {"tls": record.tls.value}),
     }
 
 
@@ -319,7 +327,12 @@ def _template_of(facts: Mapping[str, Any]) -> BookieTemplate:
         options=options,
         asks_before_cookie_fix=facts["asks_before_cookie_fix"],
         pod=facts.get("pod", "{}"),
+        tls=_tls_of(facts.get("tls")),
     )
+
+
+def _tls_of(facts: Mapping[str, Any] | None) -> TlsTemplate | None:
+    return None if facts is None else TlsTemplate(TlsMode(facts["mode"]), bool(facts["http"]))
 
 
 def record_of(tree: Mapping[str, Any]) -> Record:
@@ -332,4 +345,5 @@ def record_of(tree: Mapping[str, Any]) -> Record:
         restarts=tree["restarts"],
         row=tree["row"],
         last_exit=_exit_of(ended) if ended else None,
+        tls=TlsMode(tree.get("tls", TlsMode.OFF)),
     )

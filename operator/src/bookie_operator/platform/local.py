@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Final, TypeVar
 
 from bookie.errors import BookieError, UnavailableError
@@ -24,9 +25,11 @@ from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.manifest import load_task
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus
+from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import Bookie, Job, JobKind
 from bookie_operator.plan.actions import (
     BookieTemplate,
+    CertificateAction,
     DiskTemplate,
     Event,
     RemoveBookie,
@@ -44,6 +47,7 @@ from bookie_operator.platform.folders import (
 )
 from bookie_operator.platform.jobs import JobCommand, JobProcesses, engine_command
 from bookie_operator.platform.kubelet import Command, Kubelet, bookie_command
+from bookie_operator.platform.local_credentials import LocalCredentials, client_environment
 from bookie_operator.platform.processes import Children, ProcessId, stop
 from bookie_operator.platform.volumes import (
     create_volume,
@@ -53,6 +57,7 @@ from bookie_operator.platform.volumes import (
     retain_volume,
     volumes_of,
 )
+from bookie_operator.tls_view import TlsView
 
 REPEATED_MAX: Final = 256
 REPEAT_AFTER_S: Final = 60.0
@@ -75,6 +80,7 @@ class LocalPlatform:
         engine: JobCommand = engine_command,
         on_event: Listener = lambda event: None,
         on_publish: Callable[[BookieCluster], None] = lambda cluster: None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.grace_s = grace_s
         self._folders = folders
@@ -83,6 +89,9 @@ class LocalPlatform:
         self._kubelet = Kubelet(folders, self._children, command=bookie)
         self._jobs = JobProcesses(folders, self._children, command=engine)
         self._embedded = EmbeddedStore(folders)
+        self._credentials = LocalCredentials(folders.tls, clock)
+        self._clients = TlsMode.OFF
+        """How jobs talk to bookies."""
         self._disks = ThreadPoolExecutor(max_workers=1, thread_name_prefix="platform")
         """Where kubelet, jobs and files are worked on, in the order of the calls."""
         self._on_event = on_event
@@ -142,6 +151,13 @@ class LocalPlatform:
             if job.name in self._rebuilt and not job.running:
                 self._kubelet.release(self._rebuilt.pop(job.name))
         return jobs
+
+    async def certificates(self, cluster: BookieCluster, bookie_ids: Sequence[BookieId]) -> TlsView:
+        return await self._credentials.view(cluster, bookie_ids)
+
+    @property
+    def credentials(self) -> Path | None:
+        return self._credentials.operator
 
     async def tasks(self) -> Sequence[BookieTask]:
         tasks, mistakes = await self._in_turn(self._read_tasks)
@@ -300,7 +316,13 @@ class LocalPlatform:
         url = self._kubelet.metadata_url
         if job.kind is JobKind.INDEX_REBUILD and job.bookie_id is not None:
             return self._start_without(job.bookie_id, job, metadata_url=url)
-        return await self._in_turn(partial(self._jobs.start, job, metadata_url=url))
+        return await self._in_turn(
+            partial(self._jobs.start, job, metadata_url=url, environment=self._job_environment())
+        )
+
+    def _job_environment(self) -> Mapping[str, str]:
+        folder = self._credentials.job
+        return client_environment(str(folder), self._clients) if folder is not None else {}
 
     def _start_without(self, bookie_id: BookieId, job: StartJob, *, metadata_url: str) -> bool:
         """Start the job once this bookie has stopped; it is held until the job has ended."""
@@ -358,7 +380,11 @@ class LocalPlatform:
         self, cluster: BookieCluster, status: ClusterStatus
     ) -> Mapping[str, BookieError]:
         """Processes need no surroundings."""
+        self._clients = TlsMode(status.tls.clients) if status.tls else TlsMode.OFF
         return {}
+
+    async def certify(self, action: CertificateAction) -> None:
+        await self._credentials.carry_out(action)
 
     async def publish_task(self, name: str, status: TaskStatus) -> None:
         path = self._folders.tasks / f"{name}.status.json"

@@ -21,6 +21,7 @@ import psutil
 CREATED_SLACK_S: Final = 2.0
 """Creation times are computed from the boot time, which a clock step moves a little."""
 POLL_S: Final = 0.05
+NO_MORE: Final[Mapping[str, str]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +137,18 @@ class Children:
         self._is_closed = False
         """Nothing is watched any more; the loop's own."""
 
-    def spawn(self, argv: Sequence[str], *, log: Path, folder: Path) -> ProcessId:
+    def spawn(
+        self,
+        argv: Sequence[str],
+        *,
+        log: Path,
+        folder: Path,
+        environment: Mapping[str, str] = NO_MORE,
+    ) -> ProcessId:
         """Start in a session of its own: a Ctrl-C at the terminal is the operator's alone.
 
-        What it says is appended to `log`. Blocking.
+        What it says is appended to `log`. `environment`: variables beside those of this process.
+        Blocking.
         """
         folder.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as said:
@@ -149,7 +158,7 @@ class Children:
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=subprocess.STDOUT,
-                env=own_environment(os.environ),
+                env={**own_environment(os.environ), **environment},
                 start_new_session=True,
             )
         process = identify(child.pid) or ProcessId(child.pid, time.time())

@@ -40,6 +40,8 @@ GOOD_WHEN_TRUE: Final = frozenset(
         ConditionType.READY.value,
         ConditionType.AVAILABLE.value,
         ConditionType.DURABILITY_VERIFIED.value,
+        ConditionType.CERTIFICATES_VALID.value,
+        ConditionType.TLS_IN_FORCE.value,
     }
 )
 SUMMARIES: Final = frozenset(

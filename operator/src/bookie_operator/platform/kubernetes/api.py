@@ -13,6 +13,7 @@ from urllib.parse import quote
 from bookie.errors import BookieError
 
 from bookie_operator.model.base import GROUP, VERSION
+from bookie_operator.model.tls import CERT_MANAGER
 
 MANAGER: Final = "bookie-operator"
 PAGE_MAX: Final = 500
@@ -57,6 +58,7 @@ SERVICE: Final = Kind("", "v1", "services", "Service")
 SERVICE_ACCOUNT: Final = Kind("", "v1", "serviceaccounts", "ServiceAccount")
 EVENT: Final = Kind("", "v1", "events", "Event")
 NODE: Final = Kind("", "v1", "nodes", "Node", namespaced=False)
+SECRET: Final = Kind("", "v1", "secrets", "Secret")
 STATEFUL_SET: Final = Kind("apps", "v1", "statefulsets", "StatefulSet")
 JOB: Final = Kind("batch", "v1", "jobs", "Job")
 NETWORK_POLICY: Final = Kind("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
@@ -68,6 +70,11 @@ STORAGE_CLASS: Final = Kind(
 )
 CSI_DRIVER: Final = Kind("storage.k8s.io", "v1", "csidrivers", "CSIDriver", namespaced=False)
 LEASE: Final = Kind("coordination.k8s.io", "v1", "leases", "Lease")
+CERTIFICATE: Final = Kind(CERT_MANAGER, "v1", "certificates", "Certificate")
+ISSUER: Final = Kind(CERT_MANAGER, "v1", "issuers", "Issuer")
+CLUSTER_ISSUER: Final = Kind(
+    CERT_MANAGER, "v1", "clusterissuers", "ClusterIssuer", namespaced=False
+)
 CLUSTER: Final = Kind(GROUP, VERSION, "bookieclusters", "BookieCluster")
 TASK: Final = Kind(GROUP, VERSION, "bookietasks", "BookieTask")
 

@@ -10,13 +10,16 @@ from typing import Any, Final
 import yaml
 from bookie.ids import BookieId
 from bookie.pods import ADVERTISED_FILE, RACK_FILE, container_security
+from bookie.tls.principals import Role
 
 from bookie_operator.model.cluster import BookieCluster, Scheduling
+from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import Volume
 from bookie_operator.plan.actions import BookieTemplate, DiskTemplate
 from bookie_operator.platform.bookie_settings import settings_text
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import CONFIG_MAP, STATEFUL_SET, Kind, Object
+from bookie_operator.platform.kubernetes.credentials import DIRECTORY, with_credentials
 from bookie_operator.platform.kubernetes.overlay import overlaid
 from bookie_operator.platform.kubernetes.pods import (
     Part,
@@ -48,6 +51,7 @@ def pod_settings(template: BookieTemplate, volumes: Mapping[str, Volume], metada
         metadata_url=metadata_url,
         directories={disk.name: f"{DATA}/{disk.name}" for disk in template.disks},
         ports=PORTS,
+        credentials=DIRECTORY,
     )
 
 
@@ -87,6 +91,11 @@ def bookie_set(
     """The StatefulSet of one bookie. OnDelete: only the planner replaces a running pod."""
     name, bookie_id = cluster.metadata.name, template.bookie_id
     own = names.labels(name, names.BOOKIE, bookie=bookie_id)
+    pod = _pod(cluster, template, settings=settings, metadata_url=metadata_url)
+    mode = template.tls.mode if template.tls is not None else TlsMode.OFF
+    annotations = {names.REVISION: template.revision}
+    if mode is not TlsMode.OFF:
+        annotations[names.TLS_MODE] = mode.value
     return {
         "metadata": {
             "name": names.set_name(name, bookie_id),
@@ -101,8 +110,8 @@ def bookie_set(
             "selector": {"matchLabels": bookie_selector(name, bookie_id)},
             "template": overlaid(
                 {
-                    "metadata": {"labels": own, "annotations": {names.REVISION: template.revision}},
-                    "spec": _pod(cluster, template, settings=settings, metadata_url=metadata_url),
+                    "metadata": {"labels": own, "annotations": annotations},
+                    "spec": with_credentials(pod, name, Role.BOOKIE, mode, bookie_id=bookie_id),
                 },
                 cluster.spec.bookie_pod,
             ),

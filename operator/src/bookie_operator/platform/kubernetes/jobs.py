@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from bookie.pods import BLOCKS_PORT, DRIVER_PORT, container_security, executor_template
+from bookie.tls.principals import Role
 
 from bookie_operator.model.cluster import (
     BookieCluster,
@@ -21,6 +22,7 @@ from bookie_operator.model.cluster import (
     size_bytes,
 )
 from bookie_operator.model.reports import message_of
+from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import StartJob
 from bookie_operator.plan.deadlines import deadline_s
@@ -29,6 +31,7 @@ from bookie_operator.platform.job_facts import facts_of, job_of_facts, started_j
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import Object
 from bookie_operator.platform.kubernetes.bookies import DATA, disk_volume, where_bookies_run
+from bookie_operator.platform.kubernetes.credentials import with_credentials
 from bookie_operator.platform.kubernetes.overlay import overlaid
 from bookie_operator.platform.kubernetes.pods import (
     Part,
@@ -70,13 +73,20 @@ def command(job: StartJob, metadata_url: str) -> list[str]:
 
 
 def job_manifest(
-    cluster: BookieCluster, job: StartJob, *, metadata_url: str, now: datetime
+    cluster: BookieCluster,
+    job: StartJob,
+    *,
+    metadata_url: str,
+    now: datetime,
+    clients: TlsMode = TlsMode.OFF,
 ) -> Object:
+    """`clients`: how it talks to bookies."""
     name, spec = cluster.metadata.name, cluster.spec
     if job.kind is JobKind.INDEX_REBUILD:
         pod = _pod_with_disks(cluster, job)
     else:
-        pod = _pod(cluster, command(job, metadata_url), is_driver=may_be_driver(job))
+        pod = _pod(cluster, command(job, metadata_url), clients, is_driver=may_be_driver(job))
+        pod = with_credentials(pod, name, Role.JOB, clients)
     more = {"bookie": job.bookie_id} if job.bookie_id is not None else {}
     if job.kind is JobKind.REREPLICATE:  # another's bookie may have a name that no label can hold
         more = {}
@@ -103,7 +113,9 @@ def _facts(job: StartJob, now: datetime) -> str:
     return json.dumps(facts | {"startedAt": at}, sort_keys=True)
 
 
-def _pod(cluster: BookieCluster, words: Sequence[str], *, is_driver: bool) -> Part:
+def _pod(
+    cluster: BookieCluster, words: Sequence[str], clients: TlsMode, *, is_driver: bool
+) -> Part:
     """With a token and an account that may make pods for a driver of executors alone."""
     spec, name = cluster.spec, cluster.metadata.name
     account = names.driver_account(name) if is_driver else names.repair_account(name)
@@ -113,7 +125,7 @@ def _pod(cluster: BookieCluster, words: Sequence[str], *, is_driver: bool) -> Pa
         "name": CONTAINER,
         **image_of(spec, spec.repair.image),
         "args": list(words),
-        "env": [*(_driver_env(cluster) if is_driver else ()), *home],
+        "env": [*(_driver_env(cluster, clients) if is_driver else ()), *home],
         "resources": resources(spec.repair.resources),
         "securityContext": container_security(),
         "terminationMessagePath": SUMMARY,
@@ -136,7 +148,7 @@ def _pod(cluster: BookieCluster, words: Sequence[str], *, is_driver: bool) -> Pa
     }
 
 
-def _driver_env(cluster: BookieCluster) -> list[Part]:
+def _driver_env(cluster: BookieCluster, clients: TlsMode) -> list[Part]:
     """What a driver has to know of its own pod and of the executors it is to make."""
     spec, name = cluster.spec, cluster.metadata.name
     fields = {
@@ -150,7 +162,7 @@ def _driver_env(cluster: BookieCluster) -> list[Part]:
         "REPAIR_IMAGE_PULL_POLICY": spec.image_pull_policy.value,
         "REPAIR_IMAGE_PULL_SECRETS": ",".join(spec.image_pull_secrets),
         "REPAIR_START_DEADLINE_SECONDS": f"{spec.repair.start_deadline_seconds:g}",
-        **executors(spec),
+        **executors(cluster, clients),
         "REPAIR_SERVICE_ACCOUNT": names.repair_account(name),
         "REPAIR_CLUSTER": name,
     }
@@ -165,9 +177,11 @@ def token_account(job: Object) -> str:
     return str(pod.get("serviceAccountName") or "") if has_token else ""
 
 
-def executors(spec: ClusterSpec) -> dict[str, str]:
+def executors(cluster: BookieCluster, clients: TlsMode) -> dict[str, str]:
     """How many executors Spark makes, of what size, and what is added to their pods."""
-    template = overlaid(executor_template(), spec.executor_pod)
+    spec, own = cluster.spec, executor_template()
+    pod = with_credentials(own["spec"], cluster.metadata.name, Role.JOB, clients)
+    template = overlaid({**own, "spec": pod}, spec.executor_pod)
     return {
         "REPAIR_EXECUTORS": str(spec.repair.executors),
         "REPAIR_EXECUTOR_CPU": spec.repair.executor_cpu,

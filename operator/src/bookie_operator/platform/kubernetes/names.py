@@ -22,6 +22,8 @@ RACK: Final = f"{GROUP}/rack"
 """Annotation of a bookie's pod: its rack, from a label of its node."""
 ADVERTISED: Final = f"{GROUP}/advertised"
 """Annotation of a bookie's pod: where clients outside of the Kubernetes cluster reach it."""
+TLS_MODE: Final = f"{GROUP}/tls"
+"""Annotation of a bookie's pod: what its ports take; without it they are plain."""
 JOB_FACTS: Final = f"{GROUP}/job"
 """Annotation of a Job: kind, attempt, bookie, boot epoch, start, as JSON."""
 
@@ -33,6 +35,8 @@ EXTERNAL: Final = "external"
 EXECUTOR: Final = "executor"
 """Of Spark's executors; their driver gives them this label."""
 NETWORK: Final = "network"
+TLS: Final = "tls"
+"""Of credentials, and of what asks cert-manager for them."""
 OPERATOR: Final = "operator"
 """Of the operator's own pods; the chart gives them this label."""
 _APPLICATION: Final = {
@@ -41,6 +45,7 @@ _APPLICATION: Final = {
     JOBS: "repair",
     EXTERNAL: "bookie",
     NETWORK: "bookie",
+    TLS: "bookie",
 }
 
 

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 from bookie.errors import BookieError, UnavailableError
@@ -19,15 +20,18 @@ from bookie_operator.errors import PreconditionError
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskStatus
+from bookie_operator.model.tls import TlsMode, TlsStatus
 from bookie_operator.observed import Bookie, Job, Volume
 from bookie_operator.plan.actions import (
     BookieTemplate,
+    CertificateAction,
     DiskTemplate,
     Event,
     RemoveBookie,
     ReplaceBookie,
     StartJob,
 )
+from bookie_operator.plan.tls_modes import with_mode
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.access import Access, accounts_of
 from bookie_operator.platform.kubernetes.addresses import Addresses
@@ -60,6 +64,7 @@ from bookie_operator.platform.kubernetes.claims import (
 )
 from bookie_operator.platform.kubernetes.classes import access_mode
 from bookie_operator.platform.kubernetes.cluster_tasks import ClusterTasks
+from bookie_operator.platform.kubernetes.embedded_zookeeper import keep_zookeeper
 from bookie_operator.platform.kubernetes.job_view import JobView
 from bookie_operator.platform.kubernetes.jobs import job_manifest, job_of
 from bookie_operator.platform.kubernetes.keeper import Keeper
@@ -67,12 +72,11 @@ from bookie_operator.platform.kubernetes.kept import Seen, kept_objects
 from bookie_operator.platform.kubernetes.nodes import Nodes
 from bookie_operator.platform.kubernetes.ownership import check_labels
 from bookie_operator.platform.kubernetes.recorder import Recorder
+from bookie_operator.platform.kubernetes.secrets import Credentials
 from bookie_operator.platform.kubernetes.surroundings import (
     accounts,
     disruption_budget,
     services,
-    zookeeper,
-    zookeeper_claim,
     zookeeper_url,
 )
 from bookie_operator.platform.kubernetes.view import (
@@ -85,6 +89,7 @@ from bookie_operator.platform.kubernetes.view import (
     with_word,
 )
 from bookie_operator.platform.kubernetes.warnings import Warnings
+from bookie_operator.tls_view import TlsView
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -104,8 +109,10 @@ class KubernetesPlatform:
         *,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         operator_namespace: str = "",
+        credentials: Path | None = None,
     ) -> None:
-        """`operator_namespace`: where the operator's own pods are; empty = not known."""
+        """`operator_namespace`: where the operator's own pods are; empty = not known.
+        `credentials`: where it may keep its own; None = nowhere."""
         self._api = api
         self._cluster = cluster
         self._clock = clock
@@ -116,6 +123,9 @@ class KubernetesPlatform:
         self._jobs = JobView(api, cluster.metadata.name, clock)
         self._addresses = Addresses(api, self._keeper, clock)
         self._access = Access(api, self._keeper, operator_namespace=operator_namespace)
+        self._credentials = Credentials(api, self._keeper, clock, credentials)
+        self._clients = TlsMode.OFF
+        """How jobs talk to bookies."""
         self._woken = asyncio.Event()
         self._metadata_url = ""
         """Empty until the metadata store has an address: nothing starts before."""
@@ -141,7 +151,7 @@ class KubernetesPlatform:
         self._cluster = cluster
         wanted = cluster.spec.metadata.connect
         if wanted is None:
-            await self._keep_zookeeper()
+            await keep_zookeeper(self._api, self._keeper, cluster)
             wanted = zookeeper_url(cluster)
         self._metadata_url = wanted
         return wanted
@@ -150,28 +160,6 @@ class KubernetesPlatform:
         if not self._metadata_url:
             raise UnavailableError("the metadata store's address is not known yet")
         return self._metadata_url
-
-    async def _keep_zookeeper(self) -> None:
-        embedded = self._cluster.spec.metadata.embedded
-        assert embedded is not None
-        await self._keeper.keep(accounts(self._cluster))
-        claims = await self._api.list(CLAIM, names.selector(self._name, names.ZOOKEEPER))
-        if not claims:
-            mode = await access_mode(self._api, embedded.storage_class)
-            wanted = zookeeper_claim(self._cluster, access_mode=mode)
-            if await self._api.create(CLAIM, wanted) is None:
-                await self._label_again(wanted)
-        await self._keeper.keep(zookeeper(self._cluster))
-
-    async def _label_again(self, wanted: Object) -> None:
-        """A claim of this name that has lost a label is the metadata: never to be deleted."""
-        name = str(wanted["metadata"]["name"])
-        known = await self._api.get(CLAIM, name)
-        if known is None:
-            return  # gone again: the next pass makes it
-        check_labels(CLAIM, known, self._name)
-        labels = {"labels": wanted["metadata"]["labels"]}
-        await self._api.apply(CLAIM, {"metadata": very(known["metadata"]) | labels})
 
     async def bookies(self) -> Mapping[BookieId, Bookie]:
         chosen = names.selector(self._name, names.BOOKIE)
@@ -193,6 +181,16 @@ class KubernetesPlatform:
 
     async def jobs(self) -> Sequence[Job]:
         return await self._jobs.jobs()
+
+    async def certificates(self, cluster: BookieCluster, bookie_ids: Sequence[BookieId]) -> TlsView:
+        return await self._credentials.view(cluster, bookie_ids)
+
+    @property
+    def credentials(self) -> Path | None:
+        return self._credentials.folder
+
+    async def certify(self, action: CertificateAction) -> None:
+        await self._credentials.carry_out(action)
 
     async def tasks(self) -> Sequence[BookieTask]:
         return await self._tasks.tasks(self._cluster)
@@ -401,7 +399,9 @@ class KubernetesPlatform:
         if owner is not None and not await self._is_fenced(owner):
             return False
         await self._keeper.keep(accounts_of(self._cluster, job))
-        body = job_manifest(self._cluster, job, metadata_url=url, now=self._clock())
+        body = job_manifest(
+            self._cluster, job, metadata_url=url, now=self._clock(), clients=self._clients
+        )
         if await self._api.create(JOB, body) is not None:
             await self._prune_jobs()  # last: an old job that cannot go holds up no new one
             return True
@@ -439,13 +439,16 @@ class KubernetesPlatform:
     async def settle(
         self, cluster: BookieCluster, status: ClusterStatus
     ) -> Mapping[str, BookieError]:
+        in_force = status.tls or TlsStatus()
+        self._clients = TlsMode(in_force.clients)
+        spec = with_mode(cluster.spec, TlsMode(in_force.mode))
         failed = await self._keeper.tried(
             [
                 disruption_budget(cluster, status.disruptions_allowed),
                 *accounts(cluster),
                 *services(cluster),
                 *kept_objects(
-                    cluster,
+                    cluster.model_copy(update={"spec": spec}),
                     self._seen,
                     metadata_url=self._metadata_url,
                     remembered=self._keeper.remembered,
@@ -456,6 +459,7 @@ class KubernetesPlatform:
         failed |= await expand_zookeeper(self._api, self._cluster)
         failed |= await self._addresses.settle(cluster, self._seen)
         failed |= await self._access.settle(cluster, in_use=self._jobs.accounts)
+        failed |= await self._credentials.settle(cluster, self._seen)
         for sentence in self._keeper.sentences():
             await self.record(Event("ObjectRestored", sentence, type="Warning"))
         return failed

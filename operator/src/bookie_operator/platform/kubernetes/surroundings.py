@@ -7,6 +7,7 @@ node drain takes a bookie away while entries are in limbo.
 from typing import Final
 
 from bookie.pods import container_security
+from bookie.tls.principals import Role
 
 from bookie_operator.model.cluster import BookieCluster, EmbeddedMetadata
 from bookie_operator.platform.kubernetes import names
@@ -21,6 +22,7 @@ from bookie_operator.platform.kubernetes.api import (
     Object,
 )
 from bookie_operator.platform.kubernetes.bookies import PORTS
+from bookie_operator.platform.kubernetes.credentials import with_credentials
 from bookie_operator.platform.kubernetes.overlay import overlaid
 from bookie_operator.platform.kubernetes.pods import (
     Part,
@@ -124,7 +126,13 @@ def zookeeper(cluster: BookieCluster) -> list[Wanted]:
         "template": overlaid(
             {
                 "metadata": {"labels": names.labels(cluster.metadata.name, names.ZOOKEEPER)},
-                "spec": _zookeeper_pod(cluster, wanted),
+                "spec": with_credentials(
+                    _zookeeper_pod(cluster, wanted),
+                    cluster.metadata.name,
+                    Role.ZOOKEEPER,
+                    cluster.spec.tls.mode,
+                    optional=True,
+                ),
             },
             cluster.spec.zookeeper_pod,
         ),

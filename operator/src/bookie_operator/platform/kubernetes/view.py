@@ -13,6 +13,7 @@ from bookie.hosts import at_port
 from bookie.ids import BookieId
 
 from bookie_operator.errors import PreconditionError
+from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import Bookie, Exit, Process, Volume
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.annotations import annotation_of
@@ -127,7 +128,14 @@ def _process(pods: Sequence[Object], nodes: Mapping[str, Node]) -> Process | Non
         node_trouble=nodes[node].trouble if node in nodes else "",
         rack=rack_of(pod),
         advertised=annotation_of(pod, names.ADVERTISED),
+        tls=_tls_of(pod),
     )
+
+
+def _tls_of(pod: Object) -> TlsMode:
+    """What it was made to take; people may write anything into an annotation."""
+    said = annotation_of(pod, names.TLS_MODE)
+    return TlsMode(said) if said in set(TlsMode) else TlsMode.OFF
 
 
 def pod_of_instance(pods: Sequence[Object], bookie_id: str, instance: str) -> Object | None:

@@ -1,0 +1,28 @@
+"""`local env`: what a shell has to export so that `bookie` reaches the directory's cluster."""
+
+import shlex
+
+from bookie_operator.errors import LocalError
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.tls import TlsMode
+from bookie_operator.platform.credential_folders import person_folder
+from bookie_operator.platform.folders import LocalFolders
+from bookie_operator.platform.local_credentials import client_environment
+
+
+def exports(folders: LocalFolders, cluster: BookieCluster) -> str:
+    """Lines for `eval`: the metadata store, and this person's credentials where there is TLS.
+
+    LocalError when TLS is in force and nobody has credentials for people.
+    """
+    variables = {"BOOKIE_METADATA": cluster.status.metadata.url}
+    clients = TlsMode(cluster.status.tls.clients) if cluster.status.tls else TlsMode.OFF
+    if clients is not TlsMode.OFF:
+        folder = person_folder(folders.tls)
+        if folder is None:
+            raise LocalError(
+                f"found no folder {folders.tls}/person-NAME, expected credentials for a person: "
+                "the operator makes them; `bookie-operator local up` runs one"
+            )
+        variables |= client_environment(str(folder), clients)
+    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())

@@ -1,0 +1,57 @@
+"""What bookies are to take now, on the way between plain and TLS. Pure, and without a memory.
+
+From Off to Required, and back, every bookie has to take both for a while: a step is taken only when
+each one is seen to have made the step before, and so the way may be turned at any time.
+"""
+
+from collections.abc import Collection, Mapping
+
+from bookie.ids import BookieId
+
+from bookie_operator.model.cluster import BookieCluster, ClusterSpec
+from bookie_operator.model.status import ClusterStatus
+from bookie_operator.model.tls import TlsMode
+from bookie_operator.observed import Observed
+
+
+def mode_now(wanted: TlsMode, taken: Collection[TlsMode]) -> TlsMode:
+    """What bookies are to take. `taken`: what they take; none of a fleet that is yet to be."""
+    neighbours = {wanted, TlsMode.ACCEPTED}
+    return wanted if neighbours.issuperset(taken) else TlsMode.ACCEPTED
+
+
+def clients_now(mode: TlsMode, taken: Collection[TlsMode]) -> TlsMode:
+    """How the operator and its jobs talk to bookies that take these."""
+    if mode is TlsMode.REQUIRED:
+        return TlsMode.REQUIRED
+    return TlsMode.OFF if {TlsMode.OFF}.issuperset({mode, *taken}) else TlsMode.ACCEPTED
+
+
+def taken_modes(observed: Observed, previous: ClusterStatus) -> Mapping[BookieId, TlsMode]:
+    """What each bookie takes: its process, or the one that it had when it was seen last."""
+    found = {
+        BookieId(one.id): TlsMode(one.tls or TlsMode.OFF)
+        for one in previous.bookies
+        if one.boot_epoch and one.id in observed.bookies
+    }
+    running = {
+        bookie_id: one.process.tls
+        for bookie_id, one in observed.bookies.items()
+        if one.process is not None
+    }
+    return found | running
+
+
+def spec_in_force(
+    cluster: BookieCluster, observed: Observed, previous: ClusterStatus
+) -> ClusterSpec:
+    """The spec with the mode that bookies are to have now."""
+    spec = cluster.spec
+    mode = mode_now(spec.tls.mode, set(taken_modes(observed, previous).values()))
+    return spec if mode is spec.tls.mode else with_mode(spec, mode)
+
+
+def with_mode(spec: ClusterSpec, mode: TlsMode) -> ClusterSpec:
+    """The spec as if this mode were asked for."""
+    tls = spec.tls.model_copy(update={"mode": mode})
+    return spec.model_copy(update={"tls": tls})

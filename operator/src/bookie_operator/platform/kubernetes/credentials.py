@@ -1,0 +1,133 @@
+"""Where credentials lie in a namespace, and how pods get at them. Pure.
+
+Each holder has a Secret of its own, and a pod mounts one. The authority's Secret, which has its
+key, is mounted nowhere. `DIRECTORY` is what a bookie's settings and every client of ours read.
+"""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any, Final
+
+from bookie.ids import BookieId
+from bookie.tls.principals import Principal, Role
+
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.external import PLACE
+from bookie_operator.model.tls import TlsMode
+from bookie_operator.platform.credential_files import Files
+from bookie_operator.platform.kubernetes import names
+from bookie_operator.platform.kubernetes.api import SECRET, Object
+from bookie_operator.platform.kubernetes.pods import Part, value_env
+from bookie_operator.platform.local_credentials import client_environment
+
+DIRECTORY: Final = "/etc/bookie/tls"
+VOLUME: Final = "disk--tls"
+"""Nobody else's: people's volumes may not begin with `disk-`, and a disk's name begins with a
+letter. A name of its own would have to be kept from people, who may have it in a spec already."""
+OWNER_AND_GROUP: Final = 0o440
+"""Rights of the files in a pod, whose user has the volumes' group."""
+TLS_TYPE: Final = "kubernetes.io/tls"
+AUTHORITY_TYPE: Final = "Opaque"
+
+
+def secret_name(cluster: str, holder: Principal | None) -> str:
+    """None: of the authority."""
+    if holder is None:
+        return f"{cluster}-ca"
+    of = holder.name if holder.role is Role.BOOKIE else holder.role.value
+    return f"{cluster}-{of}-tls"
+
+
+def secret(cluster: BookieCluster, holder: Principal | None, files: Files) -> Object:
+    name = cluster.metadata.name
+    return {
+        "metadata": {
+            "name": secret_name(name, holder),
+            "labels": names.labels(name, names.TLS),
+            "ownerReferences": [names.owner(name, cluster.metadata.uid)],
+        },
+        "type": AUTHORITY_TYPE if holder is None else TLS_TYPE,
+        "data": {key: base64.b64encode(text).decode("ascii") for key, text in files.items()},
+    }
+
+
+def files_of(found: Object) -> Files:
+    """What a Secret holds; a value that cannot be decoded is none."""
+    return {key: _decoded(text) for key, text in (found.get("data") or {}).items()}
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text or "", validate=True)
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def place(cluster: str, holder: Principal) -> str:
+    return f"{SECRET.name} {secret_name(cluster, holder)}"
+
+
+def holders(
+    cluster: BookieCluster, bookie_ids: tuple[BookieId, ...]
+) -> dict[Principal, tuple[str, ...]]:
+    """Everybody, and the names by which they are dialled inside of the Kubernetes cluster."""
+    name, namespace = cluster.metadata.name, cluster.metadata.namespace
+    services = [
+        f"{service}{suffix}"
+        for service in (name, names.headless_service(name))
+        for suffix in (f".{namespace}.svc", f".{namespace}", "")
+    ]
+    found: dict[Principal, tuple[str, ...]] = {
+        Principal(namespace, name, Role.BOOKIE, bookie_id): (
+            names.bookie_host(name, namespace, bookie_id),
+            *services,
+        )
+        for bookie_id in bookie_ids
+    }
+    for role in (Role.OPERATOR, Role.JOB, Role.CLIENT):
+        found[Principal(namespace, name, role, role.value)] = ()
+    if cluster.spec.metadata.embedded is not None:
+        keeper = Principal(namespace, name, Role.ZOOKEEPER, Role.ZOOKEEPER.value)
+        found[keeper] = _zookeeper_hosts(cluster)
+    return found
+
+
+def _zookeeper_hosts(cluster: BookieCluster) -> tuple[str, ...]:
+    name, namespace = names.zookeeper_name(cluster.metadata.name), cluster.metadata.namespace
+    external = cluster.spec.external
+    outside = external.advertised_host if external is not None and external.zookeeper else None
+    more = (outside.replace(PLACE, names.ZOOKEEPER),) if outside else ()
+    return (f"{name}.{namespace}.svc", f"{name}.{namespace}", name, *more)
+
+
+# What a pod has of them
+
+
+def with_credentials(
+    pod: Mapping[str, Any],
+    cluster: str,
+    role: Role,
+    mode: TlsMode,
+    *,
+    bookie_id: BookieId | str = "",
+    optional: bool = False,
+) -> Part:
+    """A pod whose first container has the credentials of this role, and talks so; as it is where
+    that is plain. `optional`: it starts without them as well."""
+    if mode is TlsMode.OFF:
+        return dict(pod)
+    name = secret_name(cluster, Principal("", cluster, role, bookie_id or role.value))
+    first, *others = pod["containers"]
+    source: Part = {"secretName": name, "defaultMode": OWNER_AND_GROUP}
+    if optional:
+        source["optional"] = True
+    mount = {"name": VOLUME, "mountPath": DIRECTORY, "readOnly": True}
+    env = [] if role is Role.ZOOKEEPER else value_env(client_environment(DIRECTORY, mode))
+    container = {
+        **first,
+        "env": [*(first.get("env") or ()), *env],
+        "volumeMounts": [*first["volumeMounts"], mount],
+    }
+    volumes = [*pod["volumes"], {"name": VOLUME, "secret": source}]
+    return {**pod, "containers": [container, *others], "volumes": volumes}

@@ -1,0 +1,37 @@
+"""Keeps the ZooKeeper that a cluster has of its own: its accounts, its volume, its server."""
+
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.platform.kubernetes import names
+from bookie_operator.platform.kubernetes.api import CLAIM, Api, Object
+from bookie_operator.platform.kubernetes.claims import very
+from bookie_operator.platform.kubernetes.classes import access_mode
+from bookie_operator.platform.kubernetes.keeper import Keeper
+from bookie_operator.platform.kubernetes.ownership import check_labels
+from bookie_operator.platform.kubernetes.surroundings import (
+    accounts,
+    zookeeper,
+    zookeeper_claim,
+)
+
+
+async def keep_zookeeper(api: Api, keeper: Keeper, cluster: BookieCluster) -> None:
+    embedded, name = cluster.spec.metadata.embedded, cluster.metadata.name
+    assert embedded is not None
+    await keeper.keep(accounts(cluster))
+    claims = await api.list(CLAIM, names.selector(name, names.ZOOKEEPER))
+    if not claims:
+        mode = await access_mode(api, embedded.storage_class)
+        wanted = zookeeper_claim(cluster, access_mode=mode)
+        if await api.create(CLAIM, wanted) is None:
+            await _label_again(api, wanted, name)
+    await keeper.keep(zookeeper(cluster))
+
+
+async def _label_again(api: Api, wanted: Object, cluster: str) -> None:
+    """A claim of this name that has lost a label is the metadata: never to be deleted."""
+    known = await api.get(CLAIM, str(wanted["metadata"]["name"]))
+    if known is None:
+        return  # gone again: the next pass makes it
+    check_labels(CLAIM, known, cluster)
+    labels = {"labels": wanted["metadata"]["labels"]}
+    await api.apply(CLAIM, {"metadata": very(known["metadata"]) | labels})

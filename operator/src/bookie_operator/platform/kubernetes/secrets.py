@@ -1,0 +1,156 @@
+"""Certificates of one cluster on Kubernetes: Secrets that the operator's own authority signs, or an
+issuer of cert-manager.
+
+The operator asks for each Secret by its name: it may not list those of a namespace. It remembers
+for a while what it read, and nothing of it is in a message.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from bookie.errors import BookieError, SettingsError
+from bookie.ids import BookieId
+from bookie.tls.principals import Principal, Role
+
+from bookie_operator.errors import PreconditionError
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.plan.actions import CertificateAction
+from bookie_operator.platform.certifier import Certifier
+from bookie_operator.platform.credential_files import Files
+from bookie_operator.platform.credential_folders import replace_folder
+from bookie_operator.platform.kubernetes.api import SECRET, Api
+from bookie_operator.platform.kubernetes.cert_manager import CertManager
+from bookie_operator.platform.kubernetes.credentials import (
+    files_of,
+    holders,
+    place,
+    secret,
+    secret_name,
+)
+from bookie_operator.platform.kubernetes.keeper import Keeper, named
+from bookie_operator.platform.kubernetes.kept import Seen
+from bookie_operator.platform.kubernetes.ownership import check_ours
+from bookie_operator.tls_view import Certificate, TlsView, short_name
+
+LOOKED_FOR: Final = timedelta(seconds=30)
+"""How long what was read is taken for what is there: nobody watches secrets."""
+SPREADS_WITHIN: Final = timedelta(minutes=3)
+"""A kubelet renews a mounted secret within its sync period and its cache's age, a minute each; who
+has it looks before each handshake."""
+
+
+class SecretVault:
+    """Secrets of one cluster."""
+
+    def __init__(self, api: Api, clock: Callable[[], datetime]) -> None:
+        self._api = api
+        self._clock = clock
+        self.cluster: BookieCluster | None = None
+        """Whose they are; None until somebody looked."""
+        self._read: dict[str, tuple[datetime, Files | None]] = {}
+        """By name, what a Secret held and when that was asked for."""
+
+    def forget(self) -> None:
+        """Ask again."""
+        self._read.clear()
+
+    async def read(self, holder: Principal | None) -> Files | None:
+        assert self.cluster is not None, "somebody has looked before"
+        name, now = secret_name(self.cluster.metadata.name, holder), self._clock()
+        known = self._read.get(name)
+        if known is not None and timedelta() <= now - known[0] < LOOKED_FOR:
+            return known[1]
+        found = await self._api.get(SECRET, name)
+        files = files_of(found) if found is not None else None
+        self._read[name] = (now, files)
+        return files
+
+    async def write(self, holder: Principal | None, files: Files) -> None:
+        """NameTakenError: a Secret of this name is somebody else's."""
+        assert self.cluster is not None, "somebody has looked before"
+        body = secret(self.cluster, holder, files)
+        name = str(body["metadata"]["name"])
+        self._read.pop(name, None)  # whatever becomes of it
+        found = await self._api.get(SECRET, name)
+        if found is not None:
+            check_ours(SECRET, found, body)
+        uid = str(found["metadata"]["uid"]) if found is not None else ""
+        await self._api.apply(SECRET, named(body, uid))
+
+
+class Credentials:
+    """Of one cluster; the operator's own lie in a folder as well, since its clients take one."""
+
+    def __init__(
+        self, api: Api, keeper: Keeper, clock: Callable[[], datetime], root: Path | None
+    ) -> None:
+        """`root`: where the operator may write its own; None = nowhere."""
+        self._vault = SecretVault(api, clock)
+        self._issuers = CertManager(api, keeper, clock)
+        self._clock = clock
+        self._root = root
+        self._hosts: Mapping[Principal, tuple[str, ...]] = {}
+        """Everybody, as the last look was asked for them."""
+        self._certifier: Certifier | None = None
+        """None until somebody looked."""
+        self._written: Files | None = None
+        """What the operator's folder has; None: nothing of this process's."""
+
+    @property
+    def folder(self) -> Path | None:
+        """With the operator's own credentials; None: it has none that can be used."""
+        return self._path() if self._written is not None else None
+
+    def _path(self) -> Path | None:
+        cluster = self._vault.cluster
+        if self._root is None or cluster is None:
+            return None
+        return self._root / cluster.metadata.namespace / cluster.metadata.name
+
+    async def view(self, cluster: BookieCluster, bookie_ids: Iterable[BookieId]) -> TlsView:
+        self._vault.cluster = cluster
+        name = cluster.metadata.name
+        if self._certifier is None:
+            self._certifier = Certifier(self._vault, name, self._clock)
+        self._hosts = holders(cluster, tuple(bookie_ids))
+        found = await self._certifier.certificates(self._hosts)
+        await self._keep_own(found)
+        wanted = cluster.spec.tls.issuer
+        view = TlsView(
+            hosts=self._hosts,
+            certificates=found,
+            places={holder: place(name, holder) for holder in self._hosts},
+            spreads_within=SPREADS_WITHIN,
+        )
+        if wanted is not None:
+            issuer = await self._issuers.look(cluster, wanted, map(short_name, self._hosts))
+            return replace(view, issuer=issuer)
+        return replace(view, authorities=await self._certifier.authorities())
+
+    async def _keep_own(self, found: Mapping[Principal, Certificate]) -> None:
+        """The operator's own credentials in its folder, when they are others."""
+        own = next((one for one in found if one.role is Role.OPERATOR), None)
+        path = self._path()
+        if own is None or found[own].trouble or path is None:
+            return
+        files = await self._vault.read(own)
+        if files is not None and files != self._written:
+            await asyncio.to_thread(replace_folder, path, files)
+            self._written = files
+
+    async def carry_out(self, action: CertificateAction) -> None:
+        if self._certifier is None:
+            raise PreconditionError("nobody has looked at certificates yet")
+        self._vault.forget()  # it is done to what is there now
+        try:
+            await self._certifier.carry_out(action, self._hosts)
+        except SettingsError as error:  # what was there when it was planned is not any more
+            raise PreconditionError(str(error)) from error
+
+    async def settle(self, cluster: BookieCluster, seen: Seen) -> dict[str, BookieError]:
+        """Certificates of cert-manager, where it signs; what could not be written, by name."""
+        return await self._issuers.settle(cluster, self._hosts, seen)

@@ -1,0 +1,107 @@
+"""Certificates of the local platform's one cluster: an authority of its own, and a folder for each.
+
+`<dir>/tls/ca` has the authority, `<dir>/tls/<role>-<name>` what a bookie, the operator, a job or a
+person shows. Nobody but this user may read them.
+"""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from bookie.errors import SettingsError
+from bookie.ids import BookieId
+from bookie.tls.principals import Principal, Role
+from bookie.user import user_name
+
+from bookie_operator.errors import PreconditionError
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.tls import TlsMode
+from bookie_operator.plan.actions import CertificateAction
+from bookie_operator.platform.certifier import Certifier
+from bookie_operator.platform.credential_folders import FolderVault, folder_name
+from bookie_operator.tls_view import Issuer, TlsView
+
+NAMESPACE: Final = "local"
+"""In the names of everybody's certificates."""
+DIRECTORY: Final = "BOOKIE_TLS__DIRECTORY"
+MODE: Final = "BOOKIE_TLS__MODE"
+"""Variables by which every client of ours finds its credentials, and may talk plain."""
+SPREADS_WITHIN: Final = timedelta(seconds=2)
+"""Who uses a folder looks at it before each handshake; one may just be under way."""
+NO_ISSUER: Final = "the local platform has no cert-manager: leave out tls.issuer"
+
+
+def client_environment(directory: str, clients: TlsMode) -> dict[str, str]:
+    """What a client of ours is started with to talk so; nothing where that is plain."""
+    if clients is TlsMode.OFF:
+        return {}
+    accepts = {MODE: clients.value} if clients is TlsMode.ACCEPTED else {}
+    return {DIRECTORY: directory} | accepts
+
+
+def bookie_folder(root: Path, bookie_id: BookieId) -> Path:
+    """Where a bookie's credentials lie."""
+    return root / folder_name(Principal(NAMESPACE, "", Role.BOOKIE, bookie_id))
+
+
+class LocalCredentials:
+    """Of the cluster of one directory."""
+
+    def __init__(self, root: Path, clock: Callable[[], datetime]) -> None:
+        self._vault = FolderVault(root)
+        self._clock = clock
+        self._certifier: Certifier | None = None
+        """None until somebody looked."""
+        self._holders: tuple[Principal, ...] = ()
+        """Everybody, as the last look was asked for them."""
+
+    @property
+    def operator(self) -> Path | None:
+        """The folder with the operator's own; None: it has none."""
+        return self._folder_of(Role.OPERATOR)
+
+    @property
+    def job(self) -> Path | None:
+        """The folder with those of jobs; None: they have none."""
+        return self._folder_of(Role.JOB)
+
+    def _folder_of(self, role: Role) -> Path | None:
+        for holder in self._holders:
+            folder = self._vault.folder(holder)
+            if holder.role is role and folder.is_dir():
+                return folder
+        return None
+
+    async def view(self, cluster: BookieCluster, bookie_ids: Iterable[BookieId]) -> TlsView:
+        name = cluster.metadata.name
+        if self._certifier is None:
+            self._certifier = Certifier(self._vault, name, self._clock)
+        self._holders = tuple(_holders(cluster, bookie_ids))
+        issuer = cluster.spec.tls.issuer
+        return TlsView(
+            hosts=dict.fromkeys(self._holders, ()),
+            certificates=await self._certifier.certificates(self._holders),
+            places={holder: str(self._vault.folder(holder)) for holder in self._holders},
+            authorities=await self._certifier.authorities(),
+            issuer=Issuer(str(issuer), NO_ISSUER, is_there=False) if issuer else None,
+            spreads_within=SPREADS_WITHIN,
+        )
+
+    async def carry_out(self, action: CertificateAction) -> None:
+        if self._certifier is None:
+            raise PreconditionError("nobody has looked at certificates yet")
+        try:
+            await self._certifier.carry_out(action, self._holders)
+        except SettingsError as error:  # what was there when it was planned is not any more
+            raise PreconditionError(str(error)) from error
+
+
+def _holders(cluster: BookieCluster, bookie_ids: Iterable[BookieId]) -> Iterable[Principal]:
+    name = cluster.metadata.name
+    yield from (Principal(NAMESPACE, name, Role.BOOKIE, one) for one in bookie_ids)
+    for role in (Role.OPERATOR, Role.JOB, Role.CLIENT):
+        yield Principal(NAMESPACE, name, role, role.value)
+    if cluster.spec.metadata.embedded is not None:
+        yield Principal(NAMESPACE, name, Role.ZOOKEEPER, Role.ZOOKEEPER.value)
+    yield Principal(NAMESPACE, name, Role.PERSON, user_name())

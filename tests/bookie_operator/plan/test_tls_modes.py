@@ -1,0 +1,80 @@
+"""From plain to TLS and back: who takes what, step by step, whatever is seen."""
+
+from itertools import product
+
+import pytest
+from bookie.ids import BookieId
+from bookie_operator.model.status import BookieState, BookieStatus, ClusterStatus
+from bookie_operator.model.tls import TlsMode
+from bookie_operator.plan.tls_modes import clients_now, mode_now, spec_in_force, taken_modes
+from operator_scenes import bookie, cluster, observed
+
+OFF, ACCEPTED, REQUIRED = TlsMode
+B0 = BookieId("bookie-0")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "taken", "now"),
+    [
+        (REQUIRED, {OFF}, ACCEPTED),
+        (REQUIRED, {OFF, ACCEPTED}, ACCEPTED),
+        (REQUIRED, {ACCEPTED}, REQUIRED),
+        (REQUIRED, {ACCEPTED, REQUIRED}, REQUIRED),
+        (REQUIRED, {OFF, REQUIRED}, ACCEPTED),
+        (OFF, {REQUIRED}, ACCEPTED),
+        (OFF, {ACCEPTED, REQUIRED}, ACCEPTED),
+        (OFF, {ACCEPTED}, OFF),
+        (OFF, {OFF, ACCEPTED}, OFF),
+        (ACCEPTED, {OFF, REQUIRED}, ACCEPTED),
+    ],
+)
+def test_a_step_waits_for_everybody_to_have_made_the_one_before(
+    wanted: TlsMode, taken: set[TlsMode], now: TlsMode
+) -> None:
+    assert mode_now(wanted, taken) is now
+
+
+@pytest.mark.parametrize("wanted", TlsMode)
+def test_a_fleet_that_is_yet_to_be_has_no_steps_to_make(wanted: TlsMode) -> None:
+    assert mode_now(wanted, ()) is wanted
+
+
+@pytest.mark.parametrize(("wanted", "first", "second"), [*product(TlsMode, repeat=3)])
+def test_nobody_who_takes_tls_alone_meets_one_who_takes_none(
+    wanted: TlsMode, first: TlsMode, second: TlsMode
+) -> None:
+    fleet = [first, second]
+    for _ in range(2 * len(fleet)):  # one bookie after the other, and then the next step
+        assert {OFF, REQUIRED} != set(fleet) or {OFF, REQUIRED} == {first, second}
+        now = mode_now(wanted, fleet)
+        stale = next((n for n, mode in enumerate(fleet) if mode is not now), None)
+        fleet = [now if n == stale else mode for n, mode in enumerate(fleet)]
+    assert set(fleet) == {wanted}
+
+
+@pytest.mark.parametrize(
+    ("mode", "taken", "clients"),
+    [
+        (OFF, {OFF}, OFF),
+        (OFF, {OFF, ACCEPTED}, ACCEPTED),
+        (ACCEPTED, {OFF}, ACCEPTED),
+        (REQUIRED, {ACCEPTED}, REQUIRED),
+        (OFF, (), OFF),
+    ],
+)
+def test_clients_talk_to_everybody(mode: TlsMode, taken: set[TlsMode], clients: TlsMode) -> None:
+    assert clients_now(mode, taken) is clients
+
+
+def test_one_that_is_away_takes_what_it_took() -> None:
+    away = bookie(B0, running=False)
+    away = away.__class__(id=B0, volumes=away.volumes)
+    known = BookieStatus(id=B0, state=BookieState.DOWN, boot_epoch=1, tls="Required")
+    taken = taken_modes(observed(away), ClusterStatus(bookies=(known,)))
+    assert taken[B0] is REQUIRED and taken[BookieId("bookie-1")] is OFF
+
+
+def test_a_running_plain_fleet_is_to_take_both_first() -> None:
+    wanted = cluster(tls={"mode": "Required"})
+    assert spec_in_force(wanted, observed(), ClusterStatus()).tls.mode is ACCEPTED
+    assert spec_in_force(cluster(), observed(), ClusterStatus()) is not None

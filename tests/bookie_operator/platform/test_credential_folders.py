@@ -1,0 +1,75 @@
+"""Folders of credentials that change as a whole, and what a crash in between leaves."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from bookie.tls.principals import Principal, Role
+from bookie_operator.errors import LocalError
+from bookie_operator.platform import credential_folders
+from bookie_operator.platform.credential_folders import (
+    folder_name,
+    person_folder,
+    read_folder,
+    replace_folder,
+)
+
+OLD, NEW = {"tls.crt": b"old", "ca.crt": b"old"}, {"tls.crt": b"new"}
+
+
+def test_what_is_not_there_is_none(tmp_path: Path) -> None:
+    assert read_folder(tmp_path / "none") is None
+
+
+def test_a_folder_has_the_new_files_alone(tmp_path: Path) -> None:
+    replace_folder(tmp_path / "job-job", OLD)
+    replace_folder(tmp_path / "job-job", NEW)
+    assert read_folder(tmp_path / "job-job") == NEW
+    assert len(list(tmp_path.iterdir())) == 2, "the link, and what it leads to"
+
+
+def test_whoever_has_it_open_reads_what_it_was(tmp_path: Path) -> None:
+    replace_folder(tmp_path / "job-job", OLD)
+    with (tmp_path / "job-job" / "tls.crt").open("rb") as file:
+        replace_folder(tmp_path / "job-job", NEW)
+        assert file.read() == b"old"
+
+
+def test_a_crash_before_the_swap_leaves_the_old_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace_folder(tmp_path / "job-job", OLD)
+
+    def crash(path: Path, content: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(credential_folders, "_write", crash)
+    with pytest.raises(LocalError, match="No space left"):
+        replace_folder(tmp_path / "job-job", NEW)
+    assert read_folder(tmp_path / "job-job") == OLD
+    monkeypatch.undo()
+    replace_folder(tmp_path / "job-job", NEW)
+    assert len(list(tmp_path.iterdir())) == 2, "what the crash left is gone"
+
+
+def test_a_folder_that_somebody_put_there_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "ca").mkdir()
+    replace_folder(tmp_path / "ca", NEW)
+    assert read_folder(tmp_path / "ca") == NEW
+
+
+def test_nobody_else_may_read_them(tmp_path: Path) -> None:
+    os.umask(os.umask(0o022))
+    replace_folder(tmp_path / "tls" / "ca", OLD)
+    for path in (tmp_path / "tls", (tmp_path / "tls" / "ca").resolve()):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    assert stat.S_IMODE((tmp_path / "tls" / "ca" / "tls.crt").stat().st_mode) == 0o600
+
+
+def test_a_persons_name_leads_nowhere_else(tmp_path: Path) -> None:
+    person = Principal("local", "demo", Role.PERSON, "../ann o'neil")
+    name = folder_name(person)
+    assert name == "person-___ann_o_neil" and (tmp_path / name).parent == tmp_path
+    replace_folder(tmp_path / name, NEW)
+    assert person_folder(tmp_path) == tmp_path / name
