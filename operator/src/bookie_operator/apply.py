@@ -130,8 +130,8 @@ class Applier:
         return Event(f"{name}Started", text, job.bookie_id or "")
 
 
-def _certified(action: CertificateAction) -> Event:
-    """What people read of it: names and fingerprints."""
+def _certified(action: CertificateAction) -> Event | None:
+    """What people read of it: names and fingerprints. Of those who trust others, `status.tls`."""
     match action:
         case MakeAuthority(keeps=keeps, signs=signs):
             how = "it signs" if signs else f"trusted beside {len(keeps)}, before it signs"
@@ -142,9 +142,8 @@ def _certified(action: CertificateAction) -> Event:
             return Event("AuthorityDropped", "the authority of before is trusted no more")
         case IssueCertificate(principal, reason=reason):
             return Event("CertificateIssued", f"{principal}: {reason}", bookie_of(action))
-        case SpreadTrust(principal, authorities):
-            what = f"{principal} trusts {len(authorities)} authorities"
-            return Event("AuthoritiesSpread", what, bookie_of(action))
+        case SpreadTrust():
+            return None
 
 
 def _control_of(bookie_id: BookieId, observed: Observed) -> tuple[str, Identity]:

@@ -15,7 +15,8 @@ from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.tls import TlsMode, TlsStatus
 from bookie_operator.observe import Observer
 from bookie_operator.observed import JobKind
-from bookie_operator.plan.actions import MakeAuthority, StartJob
+from bookie_operator.plan.actions import IssueCertificate, MakeAuthority, StartJob
+from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import (
     CERTIFICATE,
     CLUSTER_ISSUER,
@@ -211,6 +212,16 @@ async def test_zookeeper_starts_without_its_credentials_and_has_them_once_they_a
     assert all(one["secret"]["optional"] for one in pod["volumes"] if "secret" in one)
 
 
+@pytest.mark.parametrize("http", [False, True])
+async def test_a_kubelet_asks_the_http_port_as_it_speaks(http: bool) -> None:
+    lab = Lab(tls=REQUIRED | {"http": http})
+    await lab.run_bookie()
+    pod = lab.pod()
+    assert pod is not None
+    probe = pod["spec"]["containers"][0]["readinessProbe"]["httpGet"]
+    assert probe.get("scheme") == ("HTTPS" if http else None)
+
+
 # cert-manager
 
 
@@ -297,16 +308,39 @@ async def test_without_rights_to_cert_manager_that_is_said() -> None:
     assert "cannot get" in (await one.look()).trouble
 
 
-async def test_certificates_go_when_the_operator_signs_again() -> None:
+def without_issuer(own: BookieCluster) -> BookieCluster:
+    tls = own.spec.tls.model_copy(update={"issuer": None})
+    return own.model_copy(update={"spec": own.spec.model_copy(update={"tls": tls})})
+
+
+def signed(lab: Lab, secret: str = "demo-job-tls") -> None:
+    """As cert-manager writes a Secret."""
+    annotations = {"cert-manager.io/certificate-name": secret}
+    labels = names.labels("demo", names.TLS)
+    metadata = {"name": secret, "annotations": annotations, "labels": labels}
+    lab.api.put(SECRET, {"metadata": metadata, "data": {}})
+
+
+async def test_certificates_go_before_the_operator_signs_again() -> None:
     one = Issued()
     await one.settle()
+    signed(one.lab)
     assert one.lab.api.all(CERTIFICATE)
-    own = one.lab.cluster
-    tls = own.spec.tls.model_copy(update={"issuer": None})
-    status = ClusterStatus(tls=TlsStatus(was_issued=True))
-    spec = own.spec.model_copy(update={"tls": tls})
-    await one.settle(own.model_copy(update={"spec": spec, "status": status}))
+    own, platform = without_issuer(one.lab.cluster), one.lab.restarted()
+    view = await platform.certificates(own, [B0])
+    assert not await platform.settle(own, status_of("Required"))
     assert not one.lab.api.all(CERTIFICATE)
+    await platform.certify(FIRST)
+    [job] = [holder for holder in view.hosts if holder.role is Role.JOB]
+    view = await platform.certificates(own, [B0])
+    assert view.authorities.signing is not None
+    await platform.certify(
+        IssueCertificate(job, (), DAY, view.authorities.signing.fingerprint, "its issuer left")
+    )
+    one.lab.api.forbid("list", CERTIFICATE)
+    again = one.lab.restarted()
+    await again.certificates(own, [B0])
+    assert not await again.settle(own, status_of("Required")), "it asks cert-manager no more"
 
 
 async def test_who_never_had_an_issuer_asks_cert_manager_nothing() -> None:

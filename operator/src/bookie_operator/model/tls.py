@@ -166,6 +166,3 @@ class TlsStatus(StatusPart):
         Field(max_length=CERTIFICATES_MAX, json_schema_extra=_by_keys("name")),
     ] = ()
     """Certificates that can be read, the one that ends first before the others."""
-    was_issued: bool = False
-    """An issuer of cert-manager has signed for this cluster: its Certificates are looked after, or
-    taken away."""

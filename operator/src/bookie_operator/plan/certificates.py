@@ -90,7 +90,6 @@ def certificates(pass_: Pass) -> Certificates:
         since=step.since,
         authorities=_authorities(view),
         certificates=_ends(view),
-        was_issued=before.was_issued or view.issuer is not None,
     )
     is_ours = view.issuer is None and not pass_.spec.paused
     actions = _in_order(step, issued) if is_ours else ()

@@ -208,7 +208,7 @@ def _container(
         # No liveness or startup probe: a bookie that boots for long must never be killed, since
         # every kill is one more unclean stop. Readiness is "can serve", not "limbo is 0".
         "readinessProbe": {
-            "httpGet": {"path": "/readyz", "port": "http"},
+            "httpGet": {"path": "/readyz", "port": "http"} | _scheme(template),
             "periodSeconds": 3,
             "timeoutSeconds": 3,
             "failureThreshold": 3,
@@ -223,6 +223,11 @@ def _container(
             {"name": "node", "mountPath": str(RACK_FILE.parent), "readOnly": True},
         ],
     }
+
+
+def _scheme(template: BookieTemplate) -> Part:
+    """Of the HTTP port. A kubelet checks no certificate, and shows none."""
+    return {"scheme": "HTTPS"} if template.tls is not None and template.tls.http else {}
 
 
 def flush_command(grace_period_s: int) -> list[str]:

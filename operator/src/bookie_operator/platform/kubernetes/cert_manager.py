@@ -15,7 +15,7 @@ from bookie.tls.principals import Principal, Role
 
 from bookie_operator.errors import ForbiddenError
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.tls import CERT_MANAGER, CertificateIssuer, IssuerKind, TlsMode
+from bookie_operator.model.tls import CERT_MANAGER, CertificateIssuer, IssuerKind
 from bookie_operator.plan.certificate_troubles import names_needed
 from bookie_operator.plan.certificates import advertised_hosts
 from bookie_operator.platform.kubernetes import names
@@ -142,30 +142,29 @@ class CertManager:
         kind: Kind = KINDS[wanted.kind]
         return await self._api.get(kind, wanted.name)
 
-    async def settle(
+    async def ask(
         self,
         cluster: BookieCluster,
         hosts: Mapping[Principal, tuple[str, ...]],
         seen: Seen,
     ) -> dict[str, BookieError]:
-        """Certificates as they are wanted; none where the operator signs again."""
-        tls, status = cluster.spec.tls, cluster.status.tls
-        is_issued = tls.mode is not TlsMode.OFF and tls.issuer is not None
-        was_issued = status is not None and status.was_issued
-        if cluster.spec.paused or not (is_issued or was_issued):
-            return {}
-        if tls.issuer is None:
-            return await self._objects.settle((), cluster)
+        """Certificates for everybody, by all names that they are dialled by."""
+        issuer = cluster.spec.tls.issuer
+        assert issuer is not None, "somebody else signs"
         outside = {
             bookie_of(pod): advertised_hosts(annotation_of(pod, names.ADVERTISED))
             for pod in seen.pods
         }
         wanted = [
-            (CERTIFICATE, certificate(cluster, holder, (*inside, *more), tls.issuer))
+            (CERTIFICATE, certificate(cluster, holder, (*inside, *more), issuer))
             for holder, inside in hosts.items()
             for more in [outside.get(holder.name, []) if holder.role is Role.BOOKIE else []]
         ]
         return await self._objects.settle(wanted, cluster)
+
+    async def leave(self, cluster: BookieCluster) -> dict[str, BookieError]:
+        """No Certificates: the operator signs, and two would write one Secret in turns."""
+        return await self._objects.settle((), cluster)
 
 
 def _holder_of(found: Object, cluster: str) -> str:

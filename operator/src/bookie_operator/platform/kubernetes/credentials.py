@@ -28,6 +28,8 @@ letter. A name of its own would have to be kept from people, who may have it in 
 OWNER_AND_GROUP: Final = 0o440
 """Rights of the files in a pod, whose user has the volumes' group."""
 TLS_TYPE: Final = "kubernetes.io/tls"
+OF_CERTIFICATE: Final = "cert-manager.io/certificate-name"
+"""Annotation of a Secret that cert-manager writes: by which Certificate."""
 AUTHORITY_TYPE: Final = "Opaque"
 
 
@@ -50,6 +52,11 @@ def secret(cluster: BookieCluster, holder: Principal | None, files: Files) -> Ob
         "type": AUTHORITY_TYPE if holder is None else TLS_TYPE,
         "data": {key: base64.b64encode(text).decode("ascii") for key, text in files.items()},
     }
+
+
+def is_written_by_cert_manager(found: Object) -> bool:
+    """A Certificate of cert-manager stands behind this Secret, or did when it was written last."""
+    return bool((found["metadata"].get("annotations") or {}).get(OF_CERTIFICATE))
 
 
 def files_of(found: Object) -> Files:

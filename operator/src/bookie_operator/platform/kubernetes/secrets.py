@@ -25,8 +25,10 @@ from bookie_operator.platform.credential_folders import replace_folder
 from bookie_operator.platform.kubernetes.api import SECRET, Api
 from bookie_operator.platform.kubernetes.cert_manager import CertManager
 from bookie_operator.platform.kubernetes.credentials import (
+    OF_CERTIFICATE,
     files_of,
     holders,
+    is_written_by_cert_manager,
     place,
     secret,
     secret_name,
@@ -53,6 +55,8 @@ class SecretVault:
         """Whose they are; None until somebody looked."""
         self._read: dict[str, tuple[datetime, Files | None]] = {}
         """By name, what a Secret held and when that was asked for."""
+        self.has_issued = False
+        """cert-manager wrote one of those that were read: its Certificates may still be there."""
 
     def forget(self) -> None:
         """Ask again."""
@@ -66,6 +70,8 @@ class SecretVault:
             return known[1]
         found = await self._api.get(SECRET, name)
         files = files_of(found) if found is not None else None
+        if found is not None and is_written_by_cert_manager(found):
+            self.has_issued = True
         self._read[name] = (now, files)
         return files
 
@@ -78,6 +84,8 @@ class SecretVault:
         found = await self._api.get(SECRET, name)
         if found is not None:
             check_ours(SECRET, found, body)
+            if is_written_by_cert_manager(found):  # it is not, from now on
+                body["metadata"]["annotations"] = {OF_CERTIFICATE: ""}
         uid = str(found["metadata"]["uid"]) if found is not None else ""
         await self._api.apply(SECRET, named(body, uid))
 
@@ -152,5 +160,10 @@ class Credentials:
             raise PreconditionError(str(error)) from error
 
     async def settle(self, cluster: BookieCluster, seen: Seen) -> dict[str, BookieError]:
-        """Certificates of cert-manager, where it signs; what could not be written, by name."""
-        return await self._issuers.settle(cluster, self._hosts, seen)
+        """Certificates of cert-manager, where it signs, and none where it did; what could not be
+        written or taken away, by name."""
+        if cluster.spec.paused or not self._hosts:
+            return {}
+        if cluster.spec.tls.issuer is not None:
+            return await self._issuers.ask(cluster, self._hosts, seen)
+        return await self._issuers.leave(cluster) if self._vault.has_issued else {}
