@@ -4,6 +4,7 @@ from itertools import product
 
 import pytest
 from bookie.ids import BookieId
+from bookie.wire.admin.health import Phase
 from bookie_operator.model.status import BookieState, BookieStatus, ClusterStatus
 from bookie_operator.model.tls import TlsMode
 from bookie_operator.plan.tls_modes import clients_now, mode_now, spec_in_force, taken_modes
@@ -71,7 +72,18 @@ def test_one_that_is_away_takes_what_it_took() -> None:
     away = away.__class__(id=B0, volumes=away.volumes)
     known = BookieStatus(id=B0, state=BookieState.DOWN, boot_epoch=1, tls="Required")
     taken = taken_modes(observed(away), ClusterStatus(bookies=(known,)))
-    assert taken[B0] is REQUIRED and taken[BookieId("bookie-1")] is OFF
+    assert (taken[B0], taken[BookieId("bookie-1")]) == ({REQUIRED}, {OFF})
+
+
+@pytest.mark.parametrize(
+    ("phase", "taken"), [(Phase.BOOTING, {OFF, ACCEPTED}), (Phase.SERVING, {ACCEPTED})]
+)
+def test_a_step_counts_once_the_bookie_has_booted_with_it(
+    phase: Phase, taken: set[TlsMode]
+) -> None:
+    fresh = bookie(B0, phase=phase, process_facts={"tls": ACCEPTED})
+    known = BookieStatus(id=B0, state=BookieState.SERVING, boot_epoch=1)
+    assert taken_modes(observed(fresh), ClusterStatus(bookies=(known,)))[B0] == taken
 
 
 def test_a_running_plain_fleet_is_to_take_both_first() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -13,9 +14,12 @@ import pytest
 from bookie.ids import BookieId
 from bookie_operator.errors import PreconditionError
 from bookie_operator.local.down import running_bookies
+from bookie_operator.model.status import ClusterStatus
+from bookie_operator.model.tls import TlsStatus
 from bookie_operator.observed import JobKind, Process
 from bookie_operator.plan.actions import Event, RemoveBookie, ReplaceBookie, StartJob, template_of
 from bookie_operator.platform import folders
+from bookie_operator.platform.credential_folders import replace_folder
 from bookie_operator.platform.folders import LocalFolders
 from bookie_operator.platform.local import LocalPlatform
 from bookie_operator.platform.processes import stop
@@ -291,3 +295,38 @@ async def test_a_task_goes_beside_one_that_cannot_be_read(
     (folder / "b.yaml").write_text(LOOK)
     await platform.delete_task("look", uid="")
     assert [path.name for path in folder.glob("*.yaml")] == ["a.yaml"]
+
+
+SHOWS = (
+    "import os, sys; open(sys.argv[1], 'w').write(os.environ.get('BOOKIE_TLS__DIRECTORY', 'none'))"
+)
+
+
+async def told_of_credentials(folder: Path, clients: str) -> str:
+    """What a job that is started now finds in its environment."""
+    result = folder / "told"
+    platform = LocalPlatform(
+        LocalFolders(folder),
+        grace_s=1,
+        engine=lambda _job, _url, _result: [sys.executable, "-c", SHOWS, str(result)],
+    )
+    platform.adopt()
+    await platform.metadata_url(LATER)
+    await platform.certificates(LATER, [B0])
+    await platform.settle(LATER, ClusterStatus(tls=TlsStatus(clients=clients)))
+    await platform.start_job(StartJob("j", JobKind.AUDIT, "inline", 1))
+    async with asyncio.timeout(PATIENCE_S):
+        while any(job.running for job in await platform.jobs()):
+            await platform.wait(0.1)
+    await platform.close()
+    return result.read_text()
+
+
+@pytest.mark.parametrize("clients", ["Off", "Accepted", "Required"])
+async def test_a_job_has_credentials_where_bookies_ask_for_them(
+    tmp_path: Path, clients: str
+) -> None:
+    mine = tmp_path / "tls" / "job-job"
+    replace_folder(mine, {})
+    found = await told_of_credentials(tmp_path, clients)
+    assert found == ("none" if clients == "Off" else str(mine))

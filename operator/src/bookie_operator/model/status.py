@@ -266,7 +266,7 @@ class BookieStatus(StatusPart):
     `stock=192.0.2.7:31811 run=192.0.2.7:31812`; empty = nowhere, or no address was given yet."""
     tls: ShortText = ""
     """What its ports take, `Accepted` (TLS and plain) or `Required` (TLS); empty = plain. Kept
-    from before while it has no process."""
+    from before until another process has booted."""
     disks: Annotated[
         tuple[DiskStatus, ...],
         Field(

@@ -36,7 +36,7 @@ from bookie_operator.plan.certificate_troubles import (
     trouble_of,
 )
 from bookie_operator.plan.passes import Pass
-from bookie_operator.plan.tls_modes import clients_now, taken_modes
+from bookie_operator.plan.tls_modes import all_taken, clients_now
 from bookie_operator.tls_view import Authority, TlsView, short_name
 
 PENDING: Final = "CertificatePending"
@@ -70,8 +70,7 @@ NO_CERTIFICATES: Final = Certificates()
 def certificates(pass_: Pass) -> Certificates:
     """What is to be done about them, and what people should know."""
     tls, before = pass_.spec.tls, pass_.previous.tls or TlsStatus()
-    taken = set(taken_modes(pass_.observed, pass_.previous).values())
-    clients = clients_now(tls.mode, taken)
+    clients = clients_now(tls.mode, all_taken(pass_.observed, pass_.previous))
     if pass_.cluster.spec.tls.mode is TlsMode.OFF and clients is TlsMode.OFF:
         return NO_CERTIFICATES
     modes = {"mode": tls.mode.value, "clients": clients.value}

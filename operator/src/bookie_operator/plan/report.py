@@ -97,7 +97,7 @@ def bookie_status(
         node_boot_id=host.node_boot_id if host else facts.node_boot_id,
         rack=rack_of(pass_, one.bookie.id),
         advertised=_whole(process.advertised) if process else "",
-        tls=_taken(process) if process else facts.tls,
+        tls=_taken(process) if process and one.is_booted else facts.tls,
         disks=_disks(pass_.spec, one, before=facts, health=health),
         repair=repair,
         fix_held=fix_held[:1024],

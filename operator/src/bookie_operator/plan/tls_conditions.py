@@ -58,7 +58,8 @@ def tls_in_force(found: Findings) -> Verdict:
     pass_ = found.pass_
     wanted, now = pass_.cluster.spec.tls.mode, pass_.spec.tls.mode
     taken = taken_modes(pass_.observed, pass_.previous)
-    others = [f"{name} ({mode.value})" for name, mode in taken.items() if mode is not now]
+    lacking = {name: sorted(modes - {now}) for name, modes in taken.items() if modes - {now}}
+    others = [f"{name} ({'/'.join(modes)})" for name, modes in lacking.items()]
     if wanted is now and not others:
         return Verdict("True", "InForce", f"every bookie takes {wanted.value}")
     waiting = found.refused(PENDING)

@@ -27,19 +27,31 @@ def clients_now(mode: TlsMode, taken: Collection[TlsMode]) -> TlsMode:
     return TlsMode.OFF if {TlsMode.OFF}.issuperset({mode, *taken}) else TlsMode.ACCEPTED
 
 
-def taken_modes(observed: Observed, previous: ClusterStatus) -> Mapping[BookieId, TlsMode]:
-    """What each bookie takes: its process, or the one that it had when it was seen last."""
-    found = {
+def taken_modes(
+    observed: Observed, previous: ClusterStatus
+) -> Mapping[BookieId, frozenset[TlsMode]]:
+    """What each bookie takes: its process, and until that has booted also the one before.
+
+    A step counts once it is seen to work: else the last bookie of a step would be stopped again in
+    the midst of its boot, for the next one.
+    """
+    served = {
         BookieId(one.id): TlsMode(one.tls or TlsMode.OFF)
         for one in previous.bookies
         if one.boot_epoch and one.id in observed.bookies
     }
-    running = {
-        bookie_id: one.process.tls
-        for bookie_id, one in observed.bookies.items()
-        if one.process is not None
-    }
-    return found | running
+    found = {}
+    for bookie_id, one in observed.bookies.items():
+        before = {served[bookie_id]} if bookie_id in served else set()
+        now = {one.process.tls} if one.process is not None else set()
+        has_booted = one.health is not None and one.health.phase.is_booted
+        found[bookie_id] = frozenset(now if now and has_booted else now | before)
+    return found
+
+
+def all_taken(observed: Observed, previous: ClusterStatus) -> frozenset[TlsMode]:
+    """Every mode that some bookie takes."""
+    return frozenset().union(*taken_modes(observed, previous).values())
 
 
 def spec_in_force(
@@ -47,7 +59,7 @@ def spec_in_force(
 ) -> ClusterSpec:
     """The spec with the mode that bookies are to have now."""
     spec = cluster.spec
-    mode = mode_now(spec.tls.mode, set(taken_modes(observed, previous).values()))
+    mode = mode_now(spec.tls.mode, all_taken(observed, previous))
     return spec if mode is spec.tls.mode else with_mode(spec, mode)
 
 
