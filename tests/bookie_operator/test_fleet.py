@@ -18,9 +18,11 @@ from bookie_operator.platform.kubernetes.api import (
     CLUSTER,
     CONFIG_MAP,
     EVENT,
+    NODE,
     POD,
     ROLE,
     ROLE_BINDING,
+    SECRET,
     SERVICE,
     SERVICE_ACCOUNT,
     STATEFUL_SET,
@@ -113,8 +115,8 @@ def sample(registry: CollectorRegistry, name: str, **labels: str) -> float:
     return registry.get_sample_value(name, whole) or 0.0
 
 
-async def serving(replicas: int = 3) -> Life:
-    life = Life(Lab(replicas=replicas, audit={"schedule": "@never"}))
+async def serving(replicas: int = 3, **spec: Any) -> Life:
+    life = Life(Lab(replicas=replicas, audit={"schedule": "@never"}, **spec))
     await life.bookies.register(*life.lab.cluster.spec.bookie_ids)
     await life.until(lambda: life.status.is_true(ConditionType.DURABILITY_VERIFIED))
     return life
@@ -541,3 +543,70 @@ async def test_d3_people_change_a_paused_cluster_as_they_like() -> None:
 
 def settings(life: Life) -> list[str]:
     return [one["metadata"]["name"] for one in life.lab.api.all(CONFIG_MAP)]
+
+
+def takes(life: Life, mode: str) -> Callable[[], bool]:
+    """Every bookie does, and the way there is at its end."""
+
+    def is_so() -> bool:
+        in_force = life.status.is_true(ConditionType.TLS_IN_FORCE)
+        return {one.tls for one in life.status.bookies} == {mode} and (in_force or not mode)
+
+    return is_so
+
+
+def want_tls(life: Life, **tls: Any) -> None:
+    life.lab.api.edit(CLUSTER, "demo", lambda tree: tree["spec"].update(tls=tls))
+
+
+@in_virtual_time
+async def test_a_running_plain_cluster_goes_to_tls_and_back() -> None:
+    life = await serving()
+    life.lab.api.put(NODE, {"metadata": {"name": "node-1"}})
+    assert not life.lab.api.all(SECRET) and not life.tries("get", SECRET)
+    want_tls(life, mode="Required")
+    await life.until(takes(life, "Required"), seconds=300)
+    assert len(life.lab.api.all(SECRET)) == 7 and not life.degraded()
+    want_tls(life, mode="Off")
+    await life.until(takes(life, ""), seconds=300)
+    await life.go_on(2)
+    assert life.status.tls is None and not life.status.incidents
+    await life.end()
+
+
+@in_virtual_time
+async def test_a_secret_that_is_deleted_is_made_again_and_no_pod_is_touched() -> None:
+    life = await serving(tls={"mode": "Required"})
+    before = {pod["metadata"]["uid"] for pod in life.pods()}
+    life.lab.api.remove(SECRET, "demo-bookie-0-tls")
+    await life.until(lambda: bool(life.events("CertificateMissing")), seconds=60)
+    await life.until(lambda: life.lab.api.find(SECRET, "demo-bookie-0-tls") is not None)
+    await life.until(lambda: life.status.is_true(ConditionType.CERTIFICATES_VALID))
+    assert {pod["metadata"]["uid"] for pod in life.pods()} == before
+    await life.end()
+
+
+@in_virtual_time
+async def test_what_is_in_secrets_is_nowhere_else(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    life = await serving(tls={"mode": "Required"})
+    life.lab.api.edit(
+        SECRET, "demo-job-tls", lambda one: one["data"].update({"tls.key": "c2VjcmV0"})
+    )
+    await life.until(lambda: bool(life.events("CertificateUnusable")), seconds=60)
+    keys = [one["data"]["tls.key"] for one in life.lab.api.all(SECRET)]
+    told = caplog.text + str(life.lab.api.the(CLUSTER, "demo")) + str(life.lab.api.all(EVENT))
+    told += str(life.lab.api.all(CONFIG_MAP)) + str(life.lab.api.all(STATEFUL_SET))
+    assert len(keys) == 7 and not [key for key in keys if key in told]
+    assert "PRIVATE KEY" not in told
+    await life.end()
+
+
+@in_virtual_time
+async def test_a_right_to_secrets_that_lacks_is_said_and_stops_no_repair() -> None:
+    life = await serving(tls={"mode": "Required"})
+    life.lab.api.forbid("get", SECRET)
+    await life.until(lambda: life.degraded().startswith("CertificatesInvalid"), seconds=60)
+    assert "cannot get" in life.degraded()
+    assert life.status.is_true(ConditionType.AVAILABLE)
+    await life.end()

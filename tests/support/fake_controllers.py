@@ -13,6 +13,7 @@ from bookie_operator.platform.kubernetes.api import (
     CONFIG_MAP,
     JOB,
     POD,
+    SECRET,
     STATEFUL_SET,
     Kind,
     Object,
@@ -111,6 +112,8 @@ class Controllers:
                 continue
             if any(self.api.find(CONFIG_MAP, name) is None for name in settings_of(pod)):
                 continue  # its volumes cannot be mounted
+            if any(self.api.find(SECRET, name) is None for name in secrets_of(pod)):
+                continue
             self._started += 1
             self.api.set_status(
                 POD,
@@ -184,6 +187,15 @@ def settings_of(pod: Object) -> list[str]:
         str(volume["configMap"]["name"])
         for volume in pod["spec"].get("volumes") or ()
         if "configMap" in volume
+    ]
+
+
+def secrets_of(pod: Object) -> list[str]:
+    """Those without which it does not start."""
+    return [
+        str(volume["secret"]["secretName"])
+        for volume in pod["spec"].get("volumes") or ()
+        if "secret" in volume and not volume["secret"].get("optional")
     ]
 
 
