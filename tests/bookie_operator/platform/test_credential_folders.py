@@ -2,9 +2,12 @@
 
 import os
 import stat
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from bookie.tls.authority import Authority
+from bookie.tls.credentials import CredentialsFolder
 from bookie.tls.principals import Principal, Role
 from bookie_operator.errors import LocalError
 from bookie_operator.platform import credential_folders
@@ -15,6 +18,7 @@ from bookie_operator.platform.credential_folders import (
     replace_folder,
 )
 
+JOB = Principal("local", "demo", Role.JOB, "job")
 OLD, NEW = {"tls.crt": b"old", "ca.crt": b"old"}, {"tls.crt": b"new"}
 
 
@@ -73,3 +77,20 @@ def test_a_persons_name_leads_nowhere_else(tmp_path: Path) -> None:
     assert name == "person-___ann_o_neil" and (tmp_path / name).parent == tmp_path
     replace_folder(tmp_path / name, NEW)
     assert person_folder(tmp_path) == tmp_path / name
+
+
+def test_who_uses_a_folder_has_what_is_renewed_at_its_next_handshake(tmp_path: Path) -> None:
+    now, day = datetime.now(UTC), timedelta(days=1)
+    authority = Authority.make("demo", now=now, lifetime=9 * day)
+
+    def renew() -> bytes:
+        issued = authority.sign(JOB, now=now, lifetime=day)
+        files = {"tls.crt": issued.certificate, "tls.key": issued.key, "ca.crt": authority.pem}
+        replace_folder(tmp_path / "job-job", files)
+        return issued.certificate
+
+    first = renew()
+    folder = CredentialsFolder(tmp_path / "job-job")
+    assert folder.current.certificate == first
+    second = renew()
+    assert folder.current.certificate == second and folder.generation == 1

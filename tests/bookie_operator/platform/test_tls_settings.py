@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 from bookie.ids import BookieId
+from bookie.server.settings import parse_settings
 from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import Volume
 from bookie_operator.plan.actions import template_of
@@ -40,6 +41,15 @@ def test_a_bookie_is_told_its_mode_and_where_its_credentials_are(mode: str) -> N
     pod, process = settings(mode=mode)
     assert pod["tls"] == {"directory": "/etc/bookie/tls", "mode": mode}
     assert process["tls"] == {"directory": "/fleet/tls/bookie-bookie-0", "mode": mode}
+
+
+@pytest.mark.parametrize("mode", ["Accepted", "Required"])
+def test_a_bookie_reads_what_it_is_told(mode: str) -> None:
+    for tree in settings(mode=mode, http=True):
+        read = parse_settings(tree, source="the operator").tls
+        assert read is not None and (read.mode, read.http) == (mode, True)
+        assert str(read.directory) == tree["tls"]["directory"]
+        assert read.clients == "required", "unless somebody says otherwise"
 
 
 def test_http_speaks_it_on_request() -> None:
