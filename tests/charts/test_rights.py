@@ -5,7 +5,7 @@ from contextlib import suppress
 import pytest
 from bookie.errors import BookieError
 from helm_charts import OPERATOR, render
-from operators_life import SCENES, Scene, coming_and_going, jobs, people
+from operators_life import SCENES, Scene, an_issuer, certificates, coming_and_going, jobs, people
 from rights import Call, Right, is_allowed, rights_of
 
 ACCOUNT = ("demo-bookie-operator", "ops")
@@ -46,6 +46,17 @@ async def test_the_operator_is_refused_nothing_and_each_of_its_rights_is_needed(
         assert not all(is_allowed(rest, call) for call in life.calls), f"nothing needs {right}"
 
 
+async def test_of_cert_manager_it_has_what_an_issuer_takes_and_no_more() -> None:
+    usual = granted()
+    recorded = Recorded(granted("--set=rbac.certManager=true"))
+    await an_issuer(recorded)
+    more = [one for one in recorded.rights if one not in usual]
+    assert len(more) == 7 and recorded.refused == set()
+    for right in more:
+        rest = [one for one in recorded.rights if one != right]
+        assert not all(is_allowed(rest, call) for call in recorded.calls), f"nothing needs {right}"
+
+
 @pytest.mark.parametrize(
     ("scene", "resource", "verb"),
     [
@@ -55,6 +66,7 @@ async def test_the_operator_is_refused_nothing_and_each_of_its_rights_is_needed(
         (coming_and_going, "persistentvolumeclaims", "patch"),
         (jobs, "jobs", "create"),
         (people, "bookietasks/status", "update"),
+        (certificates, "secrets", "patch"),
     ],
 )
 async def test_a_call_whose_right_is_taken_away_is_refused(

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -16,18 +17,22 @@ import yaml
 from bookie_operator.handlers import KEPT, PARTS
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import TaskStatus
-from bookie_operator.plan.actions import Event, RemoveBookie
+from bookie_operator.model.tls import IssuerKind
+from bookie_operator.plan.actions import Event, MakeAuthority, RemoveBookie
 from bookie_operator.platform.kubernetes.api import (
+    CERTIFICATE,
     CLUSTER,
     CSI_DRIVER,
     JOB,
     LEASE,
     NODE,
     POD,
+    SECRET,
     STORAGE_CLASS,
     TASK,
     Object,
 )
+from bookie_operator.platform.kubernetes.cert_manager import KINDS
 from bookie_operator.platform.kubernetes.lease import Lease
 from bookie_operator.platform.kubernetes.warnings import PATIENCE
 from bookie_operator.serve import run
@@ -140,6 +145,31 @@ async def people(judge: Judge) -> None:
     assert lab.api.find(TASK, "once") is None
 
 
+async def certificates(judge: Judge) -> None:
+    """The operator's own authority signs for a cluster."""
+    lab = begun(judge, tls={"mode": "Required"})
+    await lab.platform.certificates(lab.cluster, [B0])
+    await lab.platform.certify(MakeAuthority(timedelta(days=365), frozenset(), signs=True))
+    view = await lab.platform.certificates(lab.cluster, [B0])
+    assert view.authorities.signing is not None
+
+
+async def an_issuer(judge: Judge) -> None:
+    """cert-manager signs for a cluster, and then for nobody; only with `rbac.certManager`."""
+    for kind in ("Issuer", "ClusterIssuer"):
+        lab = begun(judge, tls={"mode": "Required", "issuer": {"name": "corporate", "kind": kind}})
+        lab.api.put(KINDS[IssuerKind(kind)], {"metadata": {"name": "corporate"}})
+        await lab.platform.certificates(lab.cluster, [B0])
+        assert await lab.platform.settle(lab.cluster, ClusterStatus()) == {}
+    change(lab, tls={"mode": "Required"})
+    annotations = {"cert-manager.io/certificate-name": "demo-job-tls"}
+    lab.api.put(SECRET, {"metadata": {"name": "demo-job-tls", "annotations": annotations}})
+    lab.platform = lab.restarted()
+    await lab.platform.certificates(lab.cluster, [B0])
+    assert await lab.platform.settle(lab.cluster, ClusterStatus()) == {}
+    assert not lab.api.all(CERTIFICATE)
+
+
 async def the_process(judge: Judge) -> None:
     """The operator's own process takes the lease, watches, and gives a cluster its finalizer."""
     server, is_watched = FakeApiServer(authorizer=judge), asyncio.Event()
@@ -195,6 +225,7 @@ SCENES: Final[tuple[Scene, ...]] = (
     restarts,
     jobs,
     people,
+    certificates,
     without_a_lease,
     the_process,
 )

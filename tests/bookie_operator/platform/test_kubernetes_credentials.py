@@ -170,7 +170,8 @@ async def test_on_the_way_a_set_is_kept_as_the_mode_in_force_has_it() -> None:
     [(TlsMode.ACCEPTED, {"BOOKIE_TLS__MODE": "Accepted"}), (TlsMode.REQUIRED, {})],
 )
 def test_jobs_and_executors_talk_as_the_fleet_does(clients: TlsMode, mode: dict[str, str]) -> None:
-    body = job_manifest(cluster(), repair_job(), metadata_url="zk://z/l", now=T0, clients=clients)
+    job = repair_job(engine="spark-kubernetes")
+    body = job_manifest(cluster(), job, metadata_url="zk://z/l", now=T0, clients=clients)
     pod = body["spec"]["template"]["spec"]
     variables = env(pod["containers"][0])
     template = json.loads(variables["REPAIR_EXECUTOR_TEMPLATE"].replace("$$", "$"))
