@@ -24,6 +24,7 @@ from bookie.wire.admin.bookie_admin_pb2_grpc import (
 )
 from bookie.wire.admin.health import Health, Phase
 from bookie.wire.identity import Identity
+from bookie_operator.control import Addressee
 from bookie_operator.platform.kubernetes.api import CLUSTER, POD, Object
 from bookie_operator.platform.kubernetes.bookies import ADMIN_PORT, RUN_PORT
 from bookie_operator.platform.kubernetes.names import BOOKIE_LABEL
@@ -57,7 +58,7 @@ class FakeBookie(BookieAdminServicer):
         await self._server.stop(None)
 
     async def _look(self) -> Health | None:
-        health = await self._fleet.health(self._address)
+        health = await self._fleet.health(Addressee(self._address, NOBODY))
         if health is not None and health.boot is not None:
             self._identity = Identity(health.instance_id, self.name, health.boot.epoch)
         return health
@@ -88,7 +89,7 @@ class FakeFleet:
         self._instance_id = await self._store.initialise()
 
     async def health(self, address: str) -> Health | None:
-        found = await self._bookies.health(f"{address}:{ADMIN_PORT}", NOBODY)
+        found = await self._bookies.health(Addressee(f"{address}:{ADMIN_PORT}", NOBODY))
         if found is None or address not in self._serving:
             return None
         is_full = self._serving[address].name in self.read_only

@@ -1,18 +1,23 @@
-"""The operator's calls of control planes, against a bookie of an older version."""
+"""The operator's calls of control planes: to a bookie of an older version, and under TLS."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 from bookie.errors import UnavailableError
+from bookie.hosts import at_port, loopback
+from bookie.testing.certificates import Authority
+from bookie.tls.principals import Role
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.admin.bookie_admin_pb2_grpc import (
     BookieAdminServicer,
     add_BookieAdminServicer_to_server,
 )
 from bookie.wire.identity import Identity
-from bookie_operator.control import GrpcControl
+from bookie_operator.control import Addressee, GrpcControl
+from server_lab import ME, ServerLab
 
 MEANT = Identity("cluster", "bookie-0", 2)
 
@@ -44,10 +49,10 @@ async def older() -> AsyncIterator[str]:
 async def test_what_an_older_bookie_was_asked_to_do_counts_as_done(older: str) -> None:
     control = GrpcControl()
     try:
-        await control.drain(older, MEANT, cancel=False)
-        await control.approve(older, MEANT, plan_id="right", approved_by="ann")
+        await control.drain(Addressee(older, MEANT), cancel=False)
+        await control.approve(Addressee(older, MEANT), plan_id="right", approved_by="ann")
         with pytest.raises(UnavailableError, match="refused: not mine"):
-            await control.approve(older, MEANT, plan_id="wrong", approved_by="ann")
+            await control.approve(Addressee(older, MEANT), plan_id="wrong", approved_by="ann")
     finally:
         await control.close()
 
@@ -55,6 +60,82 @@ async def test_what_an_older_bookie_was_asked_to_do_counts_as_done(older: str) -
 async def test_a_phase_of_another_version_is_no_answer(older: str) -> None:
     control = GrpcControl()
     try:
-        assert await control.health(older, MEANT) is None
+        assert await control.health(Addressee(older, MEANT)) is None
     finally:
         await control.close()
+
+
+# ---- under TLS ----------------------------------------------------------------------------------
+
+
+class Secure:
+    """A bookie under TLS, and the operator's folder, which is not there before it is made."""
+
+    def __init__(self, server: ServerLab, folder: Path) -> None:
+        self.server = server
+        self.authority = Authority.make(folder, "ours")
+        self.folder: Path | None = None
+
+    async def start(self) -> None:
+        bookie = self.authority.sign(ME, Role.BOOKIE)
+        self.server.tree["tls"] = {"directory": str(bookie.folder)}
+        await self.server.start()
+
+    def certify(self) -> None:
+        self.folder = self.authority.sign("operator", Role.OPERATOR).folder
+
+    @property
+    def addressee(self) -> Addressee:
+        bookie = self.server.bookie
+        assert bookie is not None
+        address = at_port(loopback(), bookie.ports["admin"])
+        return Addressee(address, bookie.control.identity(), has_tls=True)
+
+
+@pytest.fixture
+async def secure(idle_server: ServerLab, tmp_path: Path) -> Secure:
+    found = Secure(idle_server, tmp_path / "certificates")
+    await found.start()
+    return found
+
+
+async def test_a_bookie_under_tls_is_asked_with_the_operators_credentials(secure: Secure) -> None:
+    secure.certify()
+    control = GrpcControl(lambda: secure.folder)
+    assert await control.health(secure.addressee) is not None
+    await control.drain(secure.addressee, cancel=False)
+    await control.close()
+
+
+async def test_without_credentials_a_bookie_under_tls_is_silent_until_they_come(
+    secure: Secure, caplog: pytest.LogCaptureFixture
+) -> None:
+    control = GrpcControl(lambda: secure.folder)
+    caplog.set_level("INFO")
+    assert await control.health(secure.addressee) is None
+    assert "the operator has no credentials yet" in caplog.text
+    secure.certify()
+    assert await control.health(secure.addressee) is not None
+    await control.close()
+
+
+async def test_renewed_credentials_make_another_connection(secure: Secure) -> None:
+    secure.certify()
+    control = GrpcControl(lambda: secure.folder)
+    await control.health(secure.addressee)
+    [before] = control._lines.values()
+    secure.certify()
+    assert await control.health(secure.addressee) is not None
+    [line] = control._lines.values()
+    assert line.plane is not before.plane
+    await control.close()
+
+
+async def test_credentials_that_do_not_fit_together_are_no_credentials(secure: Secure) -> None:
+    secure.certify()
+    assert secure.folder is not None
+    (secure.folder / "tls.key").write_text("garbage")
+    control = GrpcControl(lambda: secure.folder)
+    with pytest.raises(UnavailableError, match=r"the operator.s credentials: .*tls.key"):
+        await control.drain(secure.addressee, cancel=False)
+    await control.close()

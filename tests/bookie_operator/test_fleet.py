@@ -58,7 +58,7 @@ class Life:
             self.lab.api,
             "demo",
             metrics=self.metrics,
-            control=lambda: self.bookies,
+            control=lambda _credentials: self.bookies,
             opener=self.bookies.open_store,
             clock=lambda: self.lab.api.now,
         )

@@ -114,7 +114,7 @@ class PlannedWorld(World):
 
     async def _operate(self, shared: Shared, store: MetadataStore, name: str) -> None:
         """One life of the operator; all that it knows of earlier ones is in the status."""
-        control = GrpcControl(dial=dial(shared.network))
+        control = GrpcControl(dial=lambda _tls: dial(shared.network))
 
         async def opened(_url: str) -> MetadataStore:
             return store

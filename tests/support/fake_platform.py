@@ -10,6 +10,7 @@ from bookie.ids import BookieId
 from bookie.tls.principals import Principal, Role
 from bookie.wire.admin.health import Health
 from bookie.wire.identity import Identity
+from bookie_operator.control import Addressee
 from bookie_operator.errors import ForbiddenError, PreconditionError
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus
@@ -213,22 +214,20 @@ class FakeControl:
     meant: list[Identity] = field(default_factory=list)
     """Of approvals and drains."""
 
-    async def health(self, address: str, meant: Identity) -> Health | None:
-        return self.healths.get(address, bookie(address).health)
+    async def health(self, to: Addressee) -> Health | None:
+        return self.healths.get(to.address, bookie(to.address).health)
 
-    async def approve(
-        self, address: str, meant: Identity, *, plan_id: str, approved_by: str
-    ) -> None:
-        self.approved.append((address, plan_id, approved_by))
-        self.meant.append(meant)
+    async def approve(self, to: Addressee, *, plan_id: str, approved_by: str) -> None:
+        self.approved.append((to.address, plan_id, approved_by))
+        self.meant.append(to.meant)
         if self.on_approval is not None:
-            self.healths[address] = self.on_approval
+            self.healths[to.address] = self.on_approval
 
-    async def drain(self, address: str, meant: Identity, *, cancel: bool) -> None:
-        self.drains.append((address, cancel))
-        self.meant.append(meant)
+    async def drain(self, to: Addressee, *, cancel: bool) -> None:
+        self.drains.append((to.address, cancel))
+        self.meant.append(to.meant)
         if self.on_drain is not None:
-            self.healths[address] = self.on_drain
+            self.healths[to.address] = self.on_drain
 
     async def close(self) -> None:
         return

@@ -14,7 +14,7 @@ from bookie.ids import BookieId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.store import BookieInfo, Cookie, MetadataStore
 from bookie.wire.admin.health import Health, Phase
-from bookie.wire.identity import Identity
+from bookie_operator.control import Addressee
 from bookie_operator.platform.kubernetes.api import CONFIG_MAP, JOB, POD, Object
 from bookie_operator.platform.kubernetes.names import BOOKIE_LABEL
 from fake_controllers import Controllers, settings_of
@@ -63,21 +63,19 @@ class FakeBookies:
 
     # The Control
 
-    async def health(self, address: str, meant: Identity) -> Health | None:
+    async def health(self, to: Addressee) -> Health | None:
         for pod in self.controllers.api.all(POD):
             status = pod.get("status") or {}
-            if f"{status.get('podIP')}:3183" == address:
+            if f"{status.get('podIP')}:3183" == to.address:
                 return self._told(pod)
         return None
 
-    async def approve(
-        self, address: str, meant: Identity, *, plan_id: str, approved_by: str
-    ) -> None:
+    async def approve(self, to: Addressee, *, plan_id: str, approved_by: str) -> None:
         raise AssertionError("nothing waits for approval here")
 
-    async def drain(self, address: str, meant: Identity, *, cancel: bool) -> None:
-        self.draining -= {address}
-        self.draining |= set() if cancel else {address}
+    async def drain(self, to: Addressee, *, cancel: bool) -> None:
+        self.draining -= {to.address}
+        self.draining |= set() if cancel else {to.address}
 
     async def close(self) -> None:
         return

@@ -10,7 +10,7 @@ from bookie.metadata.pausing import write_paused
 from bookie.metadata.store import MetadataStore
 from bookie.wire.identity import Identity
 
-from bookie_operator.control import Control
+from bookie_operator.control import Addressee, Control
 from bookie_operator.observed import Observed
 from bookie_operator.plan.actions import (
     Action,
@@ -88,8 +88,7 @@ class Applier:
                 event = Event("BookieRemoving", f"no ledger names it any more; {what}", bookie_id)
                 return event if begun else None
             case DrainBookie(bookie_id, cancel):
-                address, meant = _control_of(bookie_id, observed)
-                await self._control.drain(address, meant, cancel=cancel)
+                await self._control.drain(_control_of(bookie_id, observed), cancel=cancel)
                 if cancel:
                     return Event("DrainCancelled", "it takes entries again", bookie_id)
                 return Event("DrainBegun", "it takes no new entries", bookie_id)
@@ -111,10 +110,8 @@ class Applier:
                 return _certified(action)
 
     async def _approve(self, action: ApproveCookieFix, observed: Observed) -> Event:
-        address, meant = _control_of(action.bookie_id, observed)
-        await self._control.approve(
-            address, meant, plan_id=action.plan_id, approved_by=action.approved_by
-        )
+        to = _control_of(action.bookie_id, observed)
+        await self._control.approve(to, plan_id=action.plan_id, approved_by=action.approved_by)
         text = f"fix {action.plan_id} approved by {action.approved_by}"
         return Event("CookieFixApproved", text, action.bookie_id)
 
@@ -146,7 +143,7 @@ def _certified(action: CertificateAction) -> Event | None:
             return None
 
 
-def _control_of(bookie_id: BookieId, observed: Observed) -> tuple[str, Identity]:
+def _control_of(bookie_id: BookieId, observed: Observed) -> Addressee:
     """Where its control plane is, and the process that was observed there."""
     bookie = observed.bookie(bookie_id)
     process, health = bookie.process, bookie.health
@@ -154,7 +151,8 @@ def _control_of(bookie_id: BookieId, observed: Observed) -> tuple[str, Identity]
         raise UnavailableError(f"{bookie_id} has no control plane to ask")
     cluster = observed.metadata.instance_id or health.instance_id
     epoch = health.boot.epoch if health.boot is not None else 0
-    return process.control, Identity(cluster, bookie_id, epoch)
+    meant = Identity(cluster, bookie_id, epoch)
+    return Addressee(process.control, meant, has_tls=process.has_tls)
 
 
 async def _initialise(store: MetadataStore | None) -> Event:

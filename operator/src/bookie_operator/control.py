@@ -2,13 +2,18 @@
 
 Every call has a deadline, and names the process it means: pods get the addresses of pods that are
 gone. A bookie that does not answer is None, which nobody reads as healthy; so is another's answer.
+A bookie under TLS is asked with the operator's own credentials, which may change at any time.
 """
 
 import logging
-from typing import Final, Protocol
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
 
-from bookie.errors import UnavailableError
-from bookie.wire.admin.client import Call, ControlPlane, Dial, dial
+from bookie.errors import SettingsError, UnavailableError
+from bookie.tls.client_tls import ClientTls
+from bookie.tls.credentials import CredentialsFolder
+from bookie.wire.admin.client import Call, ControlPlane, Dial, dial_with
 from bookie.wire.admin.health import Health, Phase
 from bookie.wire.identity import Identity
 
@@ -17,63 +22,108 @@ DEADLINE_S: Final = 3.0
 CONNECTIONS_MAX: Final = 200
 
 
+class Addressee(NamedTuple):
+    """Whom a call goes to."""
+
+    address: str
+    """`host:port`."""
+    meant: Identity
+    """Who must answer there."""
+    has_tls: bool = False
+    """Its control plane is under TLS, as the process was made to have it."""
+
+
 class Control(Protocol):
-    """What observing and acting need; `address` is host:port, `meant` who must answer there."""
+    """What observing and acting need."""
 
-    async def health(self, address: str, meant: Identity) -> Health | None: ...
+    async def health(self, to: Addressee) -> Health | None: ...
 
-    async def approve(
-        self, address: str, meant: Identity, *, plan_id: str, approved_by: str
-    ) -> None: ...
+    async def approve(self, to: Addressee, *, plan_id: str, approved_by: str) -> None: ...
 
-    async def drain(self, address: str, meant: Identity, *, cancel: bool) -> None: ...
+    async def drain(self, to: Addressee, *, cancel: bool) -> None: ...
 
     async def close(self) -> None: ...
+
+
+class _Line(NamedTuple):
+    """One connection, and what it was made with; other credentials make another one."""
+
+    plane: ControlPlane
+    made_with: tuple[Path, int] | None
+    """Folder and generation of the credentials; None: plain."""
 
 
 class GrpcControl:
     """Control planes over gRPC, one connection per address."""
 
-    def __init__(self, *, dial: Dial = dial) -> None:
+    def __init__(
+        self,
+        credentials: Callable[[], Path | None] = lambda: None,
+        *,
+        dial: Callable[[ClientTls | None], Dial] = dial_with,
+    ) -> None:
+        """`credentials`: the folder with the operator's own, as it is now; None: it has none."""
+        self._credentials = credentials
         self._dial = dial
-        self._planes: dict[str, ControlPlane] = {}
-        """One connection to each address that was asked, until `close`."""
+        self._folder: CredentialsFolder | None = None
+        """The one that was used last; None before the first bookie under TLS was asked."""
+        self._lines: dict[str, _Line] = {}
+        """To each address that was asked, CONNECTIONS_MAX at most, until `close`."""
 
-    async def health(self, address: str, meant: Identity) -> Health | None:
+    async def health(self, to: Addressee) -> Health | None:
         """None of another process than the one meant, too: LOGGER tells who answered.
 
         And of one in a phase that this version does not know.
         """
-        plane = await self._plane(address)
         try:
-            health = await plane.health(Call(meant, DEADLINE_S))
+            plane = await self._plane(to)
+            health = await plane.health(Call(to.meant, DEADLINE_S))
             return None if health.phase is Phase.UNKNOWN else health
         except UnavailableError as error:
-            LOGGER.info("no health of %s: %s", meant.bookie, error)
+            LOGGER.info("no health of %s: %s", to.meant.bookie, error)
             return None
 
-    async def approve(
-        self, address: str, meant: Identity, *, plan_id: str, approved_by: str
-    ) -> None:
+    async def approve(self, to: Addressee, *, plan_id: str, approved_by: str) -> None:
         """UnavailableError when the bookie did not take it; it may be asked again."""
-        plane, call = await self._plane(address), Call(meant, DEADLINE_S)
+        plane, call = await self._plane(to), Call(to.meant, DEADLINE_S)
         taken = await plane.approve_cookie_fix(call, plan_id=plan_id, by=approved_by)
         if not taken.accepted:
-            raise UnavailableError(f"the bookie at {address} refused: {taken.message}")
+            raise UnavailableError(f"the bookie at {to.address} refused: {taken.message}")
 
-    async def drain(self, address: str, meant: Identity, *, cancel: bool) -> None:
+    async def drain(self, to: Addressee, *, cancel: bool) -> None:
         """UnavailableError when the bookie did not take it; it may be asked again."""
-        plane = await self._plane(address)
-        await plane.drain(Call(meant, DEADLINE_S), cancel=cancel)
+        plane = await self._plane(to)
+        await plane.drain(Call(to.meant, DEADLINE_S), cancel=cancel)
 
     async def close(self) -> None:
-        for plane in self._planes.values():
-            await plane.close()
-        self._planes.clear()
+        for line in self._lines.values():
+            await line.plane.close()
+        self._lines.clear()
 
-    async def _plane(self, address: str) -> ControlPlane:
-        if address not in self._planes:
-            while len(self._planes) >= CONNECTIONS_MAX:  # ports change with every restart
-                await self._planes.pop(next(iter(self._planes))).close()
-            self._planes[address] = ControlPlane(address, dial=self._dial)
-        return self._planes[address]
+    async def _plane(self, to: Addressee) -> ControlPlane:
+        folder = self._own_credentials() if to.has_tls else None
+        made_with = None if folder is None else (folder.directory, folder.generation)
+        line = self._lines.get(to.address)
+        if line is not None and line.made_with != made_with:
+            await self._lines.pop(to.address).plane.close()
+            line = None
+        if line is None:
+            while len(self._lines) >= CONNECTIONS_MAX:  # ports change with every restart
+                await self._lines.pop(next(iter(self._lines))).plane.close()
+            dial = self._dial(None if folder is None else ClientTls(folder))
+            plane = ControlPlane(to.address, bookie_id=to.meant.bookie, dial=dial)
+            line = self._lines[to.address] = _Line(plane, made_with)
+        return line.plane
+
+    def _own_credentials(self) -> CredentialsFolder:
+        """UnavailableError while there are none that fit together."""
+        directory = self._credentials()
+        if directory is None:
+            raise UnavailableError("it is under TLS, and the operator has no credentials yet")
+        if self._folder is None or self._folder.directory != directory:
+            try:
+                self._folder = CredentialsFolder(directory)
+            except SettingsError as error:
+                raise UnavailableError(f"the operator's credentials: {error}") from error
+        self._folder.look()
+        return self._folder

@@ -56,7 +56,7 @@ class Fleet:
         name: str,
         *,
         metrics: OperatorMetrics,
-        control: Callable[[], Control] = GrpcControl,
+        control: Callable[[Callable[[], Path | None]], Control] = GrpcControl,
         opener: Opener = open_store,
         clock: Clock = utc_now,
         operator_namespace: str = "",
@@ -89,7 +89,7 @@ class Fleet:
 
     async def run(self, is_stopped: Callable[[], bool]) -> None:
         """Until `is_stopped`, or the object is gone or being deleted."""
-        control = self._make_control()
+        control = self._make_control(self._operator_credentials)
         observer: Observer | None = None
         reconciler: Reconciler | None = None
         try:
@@ -122,6 +122,9 @@ class Fleet:
             if observer is not None:
                 await observer.close()
             await control.close()
+
+    def _operator_credentials(self) -> Path | None:
+        return None if self._platform is None else self._platform.credentials
 
     def _has_ended(self, body: Object) -> bool:
         """The object is gone or going; one of the same name is another fleet's."""

@@ -21,7 +21,7 @@ from bookie.metadata.store import BookieInfo, MetadataStore
 from bookie.wire.admin.health import Health
 from bookie.wire.identity import Identity
 
-from bookie_operator.control import Control
+from bookie_operator.control import Addressee, Control
 from bookie_operator.errors import ForbiddenError
 from bookie_operator.model.cluster import BookieCluster, bookie_name
 from bookie_operator.model.status import BOOKIES_MAX
@@ -168,7 +168,8 @@ class Observer:
         if process is None or not process.running or process.control is None:
             return None
         meant = Identity(self._cluster, bookie.id, self._epochs.get(bookie.id, 0))
-        health = await self._control.health(process.control, meant)
+        to = Addressee(process.control, meant, has_tls=process.has_tls)
+        health = await self._control.health(to)
         now = self._clock()
         if health is not None:
             self._remembered[bookie.id] = _Remembered(process.instance, health, now)

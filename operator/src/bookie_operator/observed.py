@@ -76,6 +76,10 @@ class Process:
     tls: TlsMode = TlsMode.OFF
     """What the ports of this very process take; but for Off its control plane takes TLS alone."""
 
+    @property
+    def has_tls(self) -> bool:
+        return self.tls is not TlsMode.OFF
+
 
 @dataclass(frozen=True, slots=True)
 class Volume:

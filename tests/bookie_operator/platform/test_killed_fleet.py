@@ -64,7 +64,7 @@ class World:
             self.lab.api,
             "demo",
             metrics=OperatorMetrics(),
-            control=lambda: self.bookies,
+            control=lambda _credentials: self.bookies,
             opener=self.bookies.open_store,
             clock=lambda: self.lab.api.now,
         )

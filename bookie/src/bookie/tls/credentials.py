@@ -55,6 +55,10 @@ class CredentialsFolder:
         self._stamps = self._look()
         self._taken = _Taken(directory)
 
+    def look(self) -> None:
+        """Take files that have changed, so that `generation` says whether there are others."""
+        self._now()
+
     @property
     def current(self) -> Credentials:
         return self._now().credentials

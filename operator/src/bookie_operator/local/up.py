@@ -140,7 +140,7 @@ async def _serve(
         on_event=screen.show_event,
         on_publish=screen.show_cluster,
     )
-    control = GrpcControl()
+    control = GrpcControl(lambda: platform.credentials)
     observer = Observer(platform, control)
     loop = asyncio.get_running_loop()
     stopped: asyncio.Future[signal.Signals] = loop.create_future()
