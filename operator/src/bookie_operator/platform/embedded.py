@@ -1,15 +1,19 @@
 """The cluster's own ZooKeeper on the local platform: started when needed, adopted when it runs.
 
-It keeps its port for life, since the bookies' settings name it. Starting blocks for a second or
-two, so it goes on in a thread; whoever asks meanwhile hears "not now".
+It keeps its port for life, since the bookies' settings name it; and whether it is under TLS: one
+that was started in plain stays so. Starting blocks for a second or two, so it goes on in a thread;
+whoever asks meanwhile hears "not now".
 """
 
 import asyncio
+from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from bookie.errors import UnavailableError
 from bookie.hosts import at_port, loopback
 from bookie.metadata.embedded import EmbeddedZooKeeper
+from bookie.metadata.embedded_settings import EmbeddedSettings
 
 from bookie_operator.platform.folders import LocalFolders, read_json, write_json
 from bookie_operator.platform.processes import ProcessId, identify, is_alive, stop
@@ -22,20 +26,27 @@ STOP_GRACE_S: Final = 15.0
 class EmbeddedStore:
     """One ZooKeeper process in the directory."""
 
-    def __init__(self, folders: LocalFolders) -> None:
+    def __init__(
+        self, folders: LocalFolders, credentials: Callable[[], Path | None] = lambda: None
+    ) -> None:
+        """`credentials`: the folder with the server's own; None: it has none yet."""
         self._folders = folders
+        self._credentials = credentials
         self._server: EmbeddedZooKeeper | None = None
         """None while none runs."""
         self._starting: asyncio.Task[str] | None = None
         """The start under way, which nobody waits for; None: none is."""
 
-    async def url(self) -> str:
-        """Where it listens; starts it unless it runs. UnavailableError while it comes up."""
+    async def url(self, *, wants_tls: bool = False) -> str:
+        """Where it listens; starts it unless it runs. UnavailableError while it comes up.
+
+        `wants_tls`: one that never ran is to be under TLS.
+        """
         found = await asyncio.to_thread(self._running)
         if found is not None:
             return found
         if self._starting is None:
-            self._starting = asyncio.create_task(asyncio.to_thread(self._start))
+            self._starting = asyncio.create_task(asyncio.to_thread(self._start, wants_tls))
         starting = self._starting
         try:
             return await asyncio.wait_for(asyncio.shield(starting), PATIENCE_S)
@@ -67,22 +78,31 @@ class EmbeddedStore:
             return self._server.url if self._server.is_running else None
         process, port = self._recorded()
         if process is not None and is_alive(process):
-            return f"zk://{at_port(loopback(), port)}/ledgers"
+            return f"{'zks' if self._has_tls() else 'zk'}://{at_port(loopback(), port)}/ledgers"
         return None
 
-    def _start(self) -> str:
+    def _start(self, wants_tls: bool) -> str:
         """Its address once it listens. Blocking."""
-        _, port = self._recorded()
-        server = EmbeddedZooKeeper.start(self._folders.zookeeper, port=port)
+        process, port = self._recorded()
+        has_tls = wants_tls if process is None else self._has_tls()
+        tls = self._credentials() if has_tls else None
+        if has_tls and tls is None:
+            raise UnavailableError("the embedded ZooKeeper waits for its certificate")
+        settings = EmbeddedSettings(tls=tls)
+        server = EmbeddedZooKeeper.start(self._folders.zookeeper, port=port, settings=settings)
         process = identify(server.pid)
         if process is None:
             raise UnavailableError("the embedded ZooKeeper ended as soon as it had started")
         write_json(
             self._folders.zookeeper_file,
-            process.as_dict() | {"port": server.port, "host": server.host},
+            process.as_dict() | {"port": server.port, "host": server.host, "tls": tls is not None},
         )
         self._server = server
         return server.url
+
+    def _has_tls(self) -> bool:
+        """As it was started the first time. Blocking."""
+        return bool((read_json(self._folders.zookeeper_file) or {}).get("tls"))
 
     def _recorded(self) -> tuple[ProcessId | None, int]:
         """The process and port on record; port 0 = none yet. Blocking."""

@@ -88,7 +88,7 @@ class LocalPlatform:
         self._children = Children(self._woken.set)
         self._kubelet = Kubelet(folders, self._children, command=bookie)
         self._jobs = JobProcesses(folders, self._children, command=engine)
-        self._embedded = EmbeddedStore(folders)
+        self._embedded = EmbeddedStore(folders, lambda: self._credentials.zookeeper)
         self._credentials = LocalCredentials(folders.tls, clock)
         self._clients = TlsMode.OFF
         """How jobs talk to bookies."""
@@ -135,7 +135,8 @@ class LocalPlatform:
 
     async def metadata_url(self, cluster: BookieCluster) -> str:
         wanted = cluster.spec.metadata.connect
-        url = wanted if wanted is not None else await self._embedded.url()
+        wants_tls = cluster.spec.tls.mode is not TlsMode.OFF
+        url = wanted if wanted is not None else await self._embedded.url(wants_tls=wants_tls)
         self._kubelet.metadata_url = url
         return url
 

@@ -66,6 +66,11 @@ class LocalCredentials:
         """The folder with those of jobs; None: they have none."""
         return self._folder_of(Role.JOB)
 
+    @property
+    def zookeeper(self) -> Path | None:
+        """The folder with those of the embedded ZooKeeper; None: it has none."""
+        return self._folder_of(Role.ZOOKEEPER)
+
     def _folder_of(self, role: Role) -> Path | None:
         for holder in self._holders:
             folder = self._vault.folder(holder)
