@@ -53,6 +53,7 @@ judge-mutants: install ; PYTHONPATH=tests/mutants $(BIN)/python e2e/judge/plante
 test-java: install
 	$(foreach fleet,$(FLEET),$(BIN)/python tests/java --fleet $(fleet) $(if $(SASL),--sasl) $(if $(ONLY),--only $(ONLY)) &&) true
 	$(if $(and $(filter ours,$(FLEET)),$(if $(ONLY),,all)),$(foreach mode,$(MODES),$(BIN)/python tests/java --durability $(mode) $(OF_EACH_MODE:%=--only %) &&) true)
+test-security: install ; PYTHONPATH=tests/security $(BIN)/python tests/security $(if $(JSON),--json $(JSON))
 test-ipv6: install ; PYTHONPATH=tests/support $(BIN)/python tests/ipv6
 bench: install ; $(BIN)/python -m benchmarks
 bench-full: install ; $(BIN)/python -m benchmarks --full --publish
@@ -129,4 +130,4 @@ release:
 load:
 	kind load docker-image --name $(CLUSTER) $(IMAGES:%=bookie-operator/%:$(TAG))
 
-.PHONY: install demo lines lint types test test-java test-ipv6 proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale soak judge judge-local judge-mutants e2e bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds dashboards dashboards-proof older-chart base wheels constraints images sbom provenance contents scan release load
+.PHONY: install demo lines lint types test test-java test-security test-ipv6 proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale soak judge judge-local judge-mutants e2e bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds dashboards dashboards-proof older-chart base wheels constraints images sbom provenance contents scan release load
