@@ -32,7 +32,7 @@ from bookie.server.collect import Collector
 from bookie.server.connections import RunConnection
 from bookie.server.drain import Drain
 from bookie.server.first_fences import FirstFences, in_store
-from bookie.server.marks import LossRequest, Marks
+from bookie.server.marks import LossRequest, Marks, RetractionRequest
 from bookie.server.operations import Operations
 from bookie.server.pacing import BusyRates, Pacing
 from bookie.server.requests import RunService
@@ -457,6 +457,14 @@ class RecordedBookie:
             ids = map(EntryId, range(first, last + 1))
             self._promise(lambda promises: promises.with_loss(ledger_id, ids))
         return refusal
+
+    async def retract_loss(self, ledger_id: LedgerId) -> None:
+        """Ann finds the record wrong."""
+        self.recorder.take_back("a retraction", lambda p: p.without_losses(ledger_id))
+        request = RetractionRequest(ledger_id, None, by="ann", reason="a mistake")
+        done = await self._do(self.marks.retract_loss(request))
+        assert done.entries and done.into_limbo, done
+        self._promise(lambda promises: promises.with_retraction(ledger_id))
 
     async def collect(self) -> int:
         """Deleted ledgers go, tombstones stay."""

@@ -237,6 +237,13 @@ def losses_stay_recorded(after: After) -> Iterator[str]:
             yield f"the loss of {missing} of ledger {ledger_id} is forgotten"
 
 
+def losses_taken_back_stay_so(after: After) -> Iterator[str]:
+    decided = {one.by for one in after.storage.decisions}
+    for ledger_id in sorted(after.promises.retracted):
+        if after.storage.loss(ledger_id) or "ann" not in decided:
+            yield f"ledger {ledger_id} has its loss record again, or nobody who took it back"
+
+
 def a_drain_stays(after: After) -> Iterator[str]:
     wanted = after.promises.draining
     found = is_draining(after.left, after.settings.directories)
@@ -262,6 +269,7 @@ CLAIMS: tuple[Claim, ...] = (
     explicit_lacs_are_known,
     tombstones_stay,
     losses_stay_recorded,
+    losses_taken_back_stay_so,
     a_drain_stays,
 )
 

@@ -54,6 +54,7 @@ class Promises:
     limbo: frozenset[LedgerId] = frozenset()
     unchecked: frozenset[LedgerId] = frozenset()
     deleted: frozenset[LedgerId] = frozenset()
+    retracted: frozenset[LedgerId] = frozenset()
     draining: bool | None = False
     """None while that is being changed."""
     disks: tuple[str, ...] = ()
@@ -90,6 +91,14 @@ class Promises:
     def with_loss(self, ledger_id: LedgerId, lost: Iterable[EntryId]) -> "Promises":
         known = self.losses.get(ledger_id, frozenset())
         return replace(self, losses={**self.losses, ledger_id: known | frozenset(lost)})
+
+    def without_losses(self, ledger_id: LedgerId) -> "Promises":
+        """They begin to be taken back."""
+        return replace(self, losses=_without(self.losses, ledger_id))
+
+    def with_retraction(self, ledger_id: LedgerId) -> "Promises":
+        """What may have been denied on their word is unknown."""
+        return replace(self, limbo=self.limbo | {ledger_id}, retracted=self.retracted | {ledger_id})
 
     def without_marks(self, ledger_ids: Iterable[LedgerId]) -> "Promises":
         """Their clearing begins."""

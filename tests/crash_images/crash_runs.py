@@ -308,6 +308,24 @@ async def losses(bookie: RecordedBookie) -> None:
     assert await bookie.finish_unchecked()
 
 
+async def retraction(bookie: RecordedBookie) -> None:
+    """A loss record is taken back after a mark was cleared on its word: its entry is unknown."""
+    await bookie.boot()
+    ledger = await bookie.ledger()
+    await bookie.add(ledger, 0, 2)
+    await bookie.flush()
+    await bookie.add(ledger, 2)
+    bookie.cut_power()
+    await bookie.boot()
+    await bookie.close_ledger(ledger, 2)
+    assert not await bookie.record_loss(ledger, 2, 2)
+    assert all(await bookie.clear(ledger)) and await bookie.finish_unchecked()
+    bookie.begin_trace()
+    await bookie.retract_loss(ledger)
+    await bookie.flush()
+    assert not any(await bookie.clear(ledger))
+
+
 async def deletion(bookie: RecordedBookie) -> None:
     """S40: a ledger is deleted and collected; its tombstone refuses."""
     await bookie.boot()
@@ -464,6 +482,7 @@ RUNS: Final = (
     *(_run(log_roll, mode) for mode in DurabilityMode),
     _run(clearing, disks=2),
     _run(losses),
+    _run(retraction, disks=2),
     _run(deletion),
     _run(compaction),
     _run(index_rebuild, may_refuse=REBUILDING),

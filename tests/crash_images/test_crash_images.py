@@ -25,7 +25,15 @@ def loop() -> Iterator[InlineLoop]:
 
 @pytest.mark.parametrize(
     "name",
-    ["clean-stop", "unclean-boot", "journal-disk-replaced", "losses", "deletion", "drain"],
+    [
+        "clean-stop",
+        "unclean-boot",
+        "journal-disk-replaced",
+        "losses",
+        "retraction",
+        "deletion",
+        "drain",
+    ],
 )
 def test_the_bookie_is_right_after_every_crash(name: str, loop: InlineLoop) -> None:
     tally = Exploration(run_named(name), FLAT, loop=loop).all()

@@ -126,6 +126,8 @@ async def test_approve_touches_nothing_before_the_word_and_fences_after_it(lab: 
     lab.now = await running
     assert lab.now.record.cookie_fixed and lab.now.record.ledgers_in_limbo == 1
     assert boot.progress.plan is None
+    [decision] = lab.now.storage.decisions
+    assert (decision.kind, decision.by) == ("CookieFixApproved", "me")
 
 
 async def test_the_old_disk_comes_back_unharmed_while_a_person_thinks(lab: BootLab) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from bookie.ids import EntryId
+from bookie.protocol.availability import EntrySet
 from bookie.protocol.ledger import LedgerMetadata
 from cli_lab import CliLab
 from repair_lab import PASSWORD, RepairLab
@@ -236,3 +237,55 @@ def test_a_read_rate_alone_is_wrong_usage(cli: CliLab) -> None:
 @pytest.mark.parametrize("command", ["audit", "repair"])
 def test_an_unknown_engine_is_wrong_usage(cli: CliLab, command: str) -> None:
     assert cli.bookie(command, "--engine", "flink").exit_code == 2
+
+
+def recorded_as_lost(cli: CliLab) -> LedgerMetadata:
+    """Entries 0..4 are there, and bookie-1 says that its copy of entry 4 is lost."""
+    metadata = made(cli, 5, last=4)
+
+    async def record(lab: RepairLab) -> None:
+        lab.control.lost[lab.ids[1], metadata.ledger_id] = EntrySet.from_ranges([(4, 4)])
+        del lab.fleet[lab.ids[1]].ledgers[metadata.ledger_id].entries[EntryId(4)]
+
+    cli.do(record)
+    return metadata
+
+
+def test_a_wrong_loss_is_taken_back_and_a_repair_copies_the_entry(cli: CliLab) -> None:
+    metadata = recorded_as_lost(cli)
+    words = ("ledger", "retract-loss", metadata.ledger_id, "--reason", "two copies are left")
+    assert "--yes" in cli.bookie(*words).stderr, "it asks first"
+    done = cli.json(*words, "--yes")
+    assert (done["retracted_on"], done["in_limbo_on"]) == ({"bookie-1": 1}, ["bookie-1"])
+    assert [row["mark"] for row in cli.json("limbo")] == ["limbo"]
+    told = cli.json("repair", "--engine", "inline", "--every-ledger")
+    assert (told["entries_copied"], told["audit_after"]["ok"]) == (1, 5)
+    assert cli.json("limbo", "--unchecked") == []
+    assert cli.json(*words, "--yes")["retracted_on"] == {}, "there is nothing to take back"
+
+
+def test_a_loss_is_taken_back_of_the_entries_that_are_named(cli: CliLab) -> None:
+    metadata = recorded_as_lost(cli)
+    words = ("ledger", "retract-loss", metadata.ledger_id, "--reason", "x", "--yes")
+    assert cli.json(*words, "--entries", "0-3")["retracted_on"] == {}
+    for mistaken in ("4-", "5-4", "-4", "four", "0-99999999999999999999"):
+        assert "FIRST-LAST" in cli.bookie(*words, f"--entries={mistaken}").stderr
+    assert cli.json(*words, "--entries", "4")["retracted_on"] == {"bookie-1": 1}
+
+
+def test_a_silent_bookie_may_have_a_loss_record(cli: CliLab) -> None:
+    metadata = recorded_as_lost(cli)
+    set_down(cli, 2, True)
+    options = ("--reason", "x", "--yes")
+    told = cli.bookie("ledger", "retract-loss", metadata.ledger_id, *options)
+    assert told.exit_code == 4 and "no answer from bookie-2" in told.stderr
+
+
+def test_a_loss_that_ended_a_ledger_is_not_taken_back(cli: CliLab) -> None:
+    metadata = doubtful(cli)
+    set_down(cli, 2, False)
+    crash(cli, 2)
+    words = (metadata.ledger_id, "--reason", "power cut", "--yes")
+    cli.json("ledger", "accept-loss", *words)
+    told = cli.bookie("ledger", "retract-loss", *words)
+    assert told.exit_code == 5 and "cannot be undone" in told.stderr

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import cast
@@ -14,6 +15,7 @@ from bookie.metadata.store import ADMIN_ENDPOINT, BookieInfo, Endpoint
 from bookie.server.admin import AdminServer
 from bookie.server.control import Control, Health
 from bookie.server.state import BookieState
+from bookie.storage.decisions import DecisionKind, PersonDecision
 from bookie.wire.identity import Identity
 from click.testing import CliRunner, Result
 
@@ -31,6 +33,7 @@ class Collecting:
         self.plan_id = plan_id
         self.approved = ""
         self.instance_id = ""
+        self.tls = None
 
     def identity(self) -> Identity:
         return Identity(self.instance_id, ME, 1)
@@ -41,9 +44,10 @@ class Collecting:
     async def health(self) -> Health:
         why = WHY if self.plan_id else ""
         state = BookieState(ME, collection_held=why, collection_plan=self.plan_id)
-        return Health(state, version="test")
+        decided = PersonDecision(0, DecisionKind.COLLECTION, "ann", "plan-0") if why else None
+        return Health(state, version="test", decisions=(decided,) if decided else ())
 
-    def approve_collection(self, plan_id: str, approved_by: str) -> str:
+    async def approve_collection(self, plan_id: str, approved_by: str) -> str:
         if plan_id != self.plan_id:
             return f"the collection that waits is {self.plan_id}"
         self.approved = approved_by
@@ -64,9 +68,13 @@ async def served(bookie: Collecting, url: str) -> AsyncIterator[None]:
 
 
 async def approve(bookie: Collecting, *words: str, typed: str = "") -> Result:
+    return await asked(bookie, "collect", "approve", *words, typed=typed)
+
+
+async def asked(bookie: Collecting, *words: str, typed: str = "") -> Result:
     url = f"memory://collect-{next(NUMBERS)}"
     async with served(bookie, url):
-        command = ["collect", "approve", *words, "--metadata", url]
+        command = [*words, "--metadata", url]
         return await asyncio.to_thread(CliRunner().invoke, main, command, input=typed)
 
 
@@ -92,3 +100,14 @@ async def test_a5_what_does_not_wait_is_not_approved(
     bookie = Collecting(plan_id)
     told = await approve(bookie, *words)
     assert (told.exit_code, bookie.approved) == (code, "") and why in told.output
+
+
+async def test_who_decided_is_shown() -> None:
+    told = await asked(Collecting("plan-1"), "decisions", "--output", "json")
+    [row] = json.loads(told.stdout)
+    assert (row["bookie"], row["kind"], row["by"]) == (ME, "CollectionApproved", "ann")
+    assert (row["at"], row["about"]) == ("1970-01-01T00:00:00+00:00", "plan-0")
+    told = await asked(Collecting(""), "decisions", "--bookie", ME)
+    assert told.output == "nobody decided anything\n"
+    told = await asked(Collecting(""), "decisions", "--bookie", "bookie-7")
+    assert told.exit_code == 2 and "expected one of bookie-0" in told.output

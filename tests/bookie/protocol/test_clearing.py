@@ -6,9 +6,18 @@ from dataclasses import replace
 import pytest
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.clearing import ClearReason, ClearVerdict, judge_clear, must_hold, refuse_loss
+from bookie.protocol.clearing import (
+    ClearReason,
+    ClearVerdict,
+    Retraction,
+    judge_clear,
+    judge_retraction,
+    must_hold,
+    refuse_loss,
+)
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.protocol.quorum import write_set
+from bookie.protocol.recovery import ACCEPTED_LOSS_KEY
 from hypothesis import given
 from hypothesis import strategies as st
 from storage_kit import ids
@@ -271,3 +280,72 @@ def test_without_a_person_a_loss_may_be_of_the_last_entry_and_of_none_behind_it(
 def test_an_end_that_an_open_ledger_carries_along_is_none() -> None:
     carried = replace(ledger((0, WITH)), last_entry_id=EntryId(9))
     assert "is OPEN and ends at 9: entry 4 is not known" in loss(carried, ids((4, 4)))
+
+
+# ---- losses taken back --------------------------------------------------------------------------
+
+INTO_LIMBO, AS_IT_IS = Retraction(into_limbo=True), Retraction()
+
+
+def retract(
+    metadata: LedgerMetadata | None,
+    entries: EntrySet,
+    *,
+    held: EntrySet = EMPTY,
+    in_limbo: bool = False,
+    on: BookieId = B0,
+) -> Retraction:
+    return judge_retraction(metadata, on, entries, held=held, in_limbo=in_limbo)
+
+
+def test_an_entry_that_may_have_been_denied_on_the_word_of_a_record_is_unknown_again() -> None:
+    assert retract(closed(9), ids((4, 4)), held=ids((0, 3))) == INTO_LIMBO
+    recovering = ledger((0, WITH), (5, WITH)).in_recovery()
+    assert retract(recovering, ids((4, 6)), held=ids((0, 3))) == INTO_LIMBO
+
+
+def test_a2_a_record_on_a_bookie_that_owes_nothing_goes_and_nothing_else_changes() -> None:
+    assert retract(closed(2999), ids((0, 2999)), on=B3) == AS_IT_IS
+    assert retract(closed(2999), ids((0, 2999)), held=ids((0, 2999))) == AS_IT_IS
+    assert retract(None, ids((0, 9))) == AS_IT_IS
+
+
+def test_an_open_ledger_keeps_its_writer_when_a_record_is_taken_back() -> None:
+    written = ledger((0, WITH), (5, WITH))
+    assert "recover it first" in retract(written, ids((3, 7)), held=ids((0, 2))).refusal
+    assert retract(written, ids((3, 7)), held=ids((0, 4))) == AS_IT_IS, "its tail is not owed yet"
+    assert retract(written, ids((3, 7)), in_limbo=True) == INTO_LIMBO, "it is refused already"
+
+
+def test_a_mark_that_is_being_cleared_on_the_word_of_the_record_is_outlived() -> None:
+    assert retract(closed(9), ids((4, 4)), in_limbo=True) == INTO_LIMBO
+
+
+def test_an_end_that_a_person_accepted_stays() -> None:
+    ended = replace(closed(3), custom={ACCEPTED_LOSS_KEY: b"{}"})
+    assert "cannot be undone" in retract(ended, ids((2, 7))).refusal
+    assert retract(ended, ids((2, 2))) == INTO_LIMBO
+    assert retract(closed(3), ids((5, 7))) == AS_IT_IS, "nobody accepted anything"
+
+
+@given(data=st.data(), starts=ENDS, state=st.sampled_from(["OPEN", "IN_RECOVERY", "CLOSED"]))
+def test_unknown_is_never_negative_after_a_record_was_taken_back(
+    data: st.DataObject, starts: list[int], state: str
+) -> None:
+    """A bookie without marks lacks nothing that it owes but what is on record: the dumb way."""
+    ensembles = st.permutations(BOOKIES).map(lambda order: tuple(order[:3]))
+    opened = LedgerMetadata(
+        LedgerId(1), 3, data.draw(st.integers(1, 3)), 1,
+        fragments=tuple(Fragment(EntryId(s), data.draw(ensembles)) for s in [0, *starts]),
+    )  # fmt: skip
+    metadata = opened.in_recovery() if state == "IN_RECOVERY" else opened
+    metadata = opened.closed(EntryId(11), length=0) if state == "CLOSED" else metadata
+    some = st.sets(st.integers(0, 14)).map(lambda found: ids(*((i, i) for i in found)))
+    held, extra = data.draw(some), data.draw(some)
+    lost = (must_hold(metadata, B0) - held) | extra
+    entries = lost & data.draw(some)
+    done = retract(metadata, entries, held=held)
+    if not done.refusal and not done.into_limbo:
+        assert must_hold(metadata, B0) - held <= lost - entries
+    if done.into_limbo:
+        assert state != "OPEN" and not judge(metadata, held, lost - entries).may_clear

@@ -117,8 +117,13 @@ async def test_a5_a_store_that_lost_many_ledgers_is_not_believed_without_a_perso
     assert "20 of 40 ledgers here are gone from the metadata store" in lab.state.collection_held
     plan_id = lab.state.collection_plan
     assert plan_id in lab.state.collection_held
-    assert "look again" in lab.collector.approve("another")
-    assert not lab.collector.approve(plan_id, "ada") and not lab.state.collection_held
+    assert "look again" in await lab.collector.approve("another")
+    assert not await lab.collector.approve(plan_id, "ada") and not lab.state.collection_held
+    [decision] = lab.collector.storage.decisions
+    assert (decision.kind, decision.by) == (
+        "CollectionApproved",
+        "ada",
+    ) and plan_id in decision.about
     assert await lab.passes(1) == 20 and all(map(lab.is_tombstone, lost))
 
 

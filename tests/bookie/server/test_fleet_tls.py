@@ -25,6 +25,7 @@ from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.stock.messages import Outcome
 from server_lab import KEY, ME, ServerLab, frame
 from stock_client import V2Client, V3Client
+from storage_kit import ids
 
 MIB = 1 << 20
 SERVICE = pb.DESCRIPTOR.services_by_name["BookieAdmin"]
@@ -334,3 +335,40 @@ async def test_a_renewed_certificate_is_shown_by_the_control_plane(fleet: FleetL
     before = ssl.get_server_certificate((loopback(), port))
     fleet.authority.sign(ME, Role.BOOKIE)
     assert before != ssl.get_server_certificate((loopback(), port))
+
+
+async def retracted_by(fleet: FleetLab, caller: Identity | None, said: str) -> str:
+    """Whom the bookie remembers for a loss record that this caller takes back, in this name."""
+    await fleet.start()
+    ledger = await fleet.server.ledger()
+    assert fleet.server.bookie is not None
+    storage = fleet.server.bookie.control.serving.booted.storage
+    storage.maintenance.record_loss(ledger, ids((7, 7)), reason="a mistake")
+    fleet.server.caller = fleet.client(caller)
+    request = pb.RetractLossRequest(ledger_id=ledger, retracted_by=said, reason="it is wrong")
+    reply = await fleet.server.call("RetractLoss", request)
+    assert reply.retracted and reply.entries == 1 and not storage.losses_count
+    [decision] = (await fleet.server.call("GetHealth", pb.GetHealthRequest())).decisions
+    return str(decision.decided_by)
+
+
+async def test_a_person_takes_a_loss_back_in_no_name_but_their_own(fleet: FleetLab) -> None:
+    ann = fleet.authority.sign("ann", Role.PERSON)
+    assert await retracted_by(fleet, ann, "bob") == "ann"
+
+
+async def test_who_takes_a_loss_back_for_another_is_named_beside_them(fleet: FleetLab) -> None:
+    operator = fleet.authority.sign("prod", Role.OPERATOR)
+    assert await retracted_by(fleet, operator, "ann") == "ann (operator prod says so)"
+
+
+async def test_without_tls_the_name_of_a_decision_is_what_was_written(
+    server: ServerLab,
+) -> None:
+    ledger = await server.ledger()
+    assert server.bookie is not None
+    storage = server.bookie.control.serving.booted.storage
+    storage.maintenance.record_loss(ledger, ids((7, 7)), reason="a mistake")
+    request = pb.RetractLossRequest(ledger_id=ledger, retracted_by="bob", reason="it is wrong")
+    await server.call("RetractLoss", request)
+    assert [one.by for one in storage.decisions] == ["bob"]

@@ -1,13 +1,15 @@
 """The end of the check after an unclean boot: when the boundary is lifted, and what holds it."""
 
+import asyncio
+
 import pytest
 from bookie.boot.boot import Booted
 from bookie.ids import EntryId, LedgerId
-from bookie.protocol.availability import EntrySet
+from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.clearing import ClearReason
 from bookie.protocol.ledger import Fragment
 from bookie.protocol.status import Status
-from bookie.server.marks import LossRequest, Marks
+from bookie.server.marks import LossRequest, Marks, RetractionRequest
 from bookie.server.state import BookieState
 from bookie.testing.metadata import FaultyStore
 from boot_lab import ENSEMBLE, ME, OTHERS, BootLab
@@ -201,3 +203,83 @@ async def test_a2_without_a_lease_the_control_plane_denies_nothing_either(lab: B
     marks.state.lease_until = 0.0
     (unknown,) = await marks.availability([LedgerId(7)])
     assert (denied.status, unknown.status) == (Status.NO_SUCH_LEDGER, Status.UNKNOWN)
+
+
+# ---- losses taken back --------------------------------------------------------------------------
+
+
+def wrong(ledger: LedgerId, entries: EntrySet | None = None) -> RetractionRequest:
+    return RetractionRequest(ledger, entries, by="ann", reason="bookie-2 has a copy")
+
+
+async def cleared_by_a_record(lab: BootLab) -> tuple[Marks, LedgerId]:
+    """Entry 0 of a closed ledger is not here, and a record said that it is lost."""
+    await lab.boot()
+    ledger = await lab.ledger(closed_at=0)
+    marks = await unclean(lab)
+    everybody = frozenset[str](ENSEMBLE)
+    lost = LossRequest(ledger, EntrySet.from_ranges([(0, 0)]), False, "all denied it", everybody)
+    assert await marks.record_loss(lost) == ""
+    assert (await marks.clear([ledger]))[0].may_clear and await marks.finish_unchecked()
+    return marks, ledger
+
+
+async def test_a_loss_taken_back_is_unknown_until_its_entry_was_copied(lab: BootLab) -> None:
+    marks, ledger = await cleared_by_a_record(lab)
+    assert (await marks.availability([ledger]))[0].status is not Status.UNKNOWN
+    done = await marks.retract_loss(wrong(ledger))
+    assert done.into_limbo and len(done.entries) == 1 and not done.refusal
+    [found] = await marks.availability([ledger])
+    assert found.status is Status.UNKNOWN and found.lost.is_empty
+    assert (await marks.clear([ledger]))[0].reason is ClearReason.ENTRIES_MISSING
+    await lab.add(ledger, 0, 1, recovery=True)
+    assert (await marks.clear([ledger]))[0].may_clear and not marks.losses_count
+
+
+async def test_a_loss_is_taken_back_once_and_by_name(lab: BootLab) -> None:
+    marks, ledger = await cleared_by_a_record(lab)
+    assert (await marks.retract_loss(wrong(ledger))).entries
+    again = await marks.retract_loss(wrong(ledger))
+    assert not again.refusal and not again.entries and not again.into_limbo
+    assert lab.now is not None
+    [one] = lab.now.storage.decisions
+    assert (one.kind, one.by) == ("LossRetracted", "ann")
+    assert one.about == f"entries 0..0 of ledger {ledger} are lost no more: bookie-2 has a copy"
+
+
+async def test_a_loss_is_not_taken_back_without_a_reason_or_of_other_entries(lab: BootLab) -> None:
+    marks, ledger = await cleared_by_a_record(lab)
+    refused = await marks.retract_loss(RetractionRequest(ledger, None, by="ann", reason=" "))
+    assert "expected why" in refused.refusal
+    assert not (await marks.retract_loss(wrong(ledger, EntrySet.from_ranges([(1, 9)])))).entries
+    assert (await marks.retract_loss(wrong(ledger, EMPTY))).entries == EMPTY
+    assert marks.losses_count == 1
+
+
+async def test_a_mark_that_is_cleared_while_its_record_is_taken_back_stays(lab: BootLab) -> None:
+    await lab.boot()
+    ledger = await lab.ledger(closed_at=0)
+    marks = await unclean(lab)
+    everybody = frozenset[str](ENSEMBLE)
+    lost = LossRequest(ledger, EntrySet.from_ranges([(0, 0)]), False, "all denied it", everybody)
+    assert await marks.record_loss(lost) == ""
+    clearing = asyncio.create_task(marks.clear([ledger]))
+    while not clearing.done() and not marks.state.traffic.limbo_cleared:
+        await marks.retract_loss(wrong(ledger))
+        await asyncio.sleep(0)
+    [verdict] = await clearing
+    assert verdict.reason is ClearReason.ENTRIES_MISSING
+    assert (await marks.availability([ledger]))[0].status is Status.UNKNOWN
+
+
+async def test_a_loss_that_a_person_accepted_is_kept_with_who_said_so(lab: BootLab) -> None:
+    await lab.boot()
+    ledger = await lab.ledger()
+    marks = await unclean(lab)
+    await begin_recovery(lab, ledger)
+    lost = EntrySet.from_ranges([(0, 0)])
+    request = LossRequest(ledger, lost, True, "ann: burnt", frozenset(), said_by="job repair")
+    assert await marks.record_loss(request) == "" and lab.now is not None
+    [one] = lab.now.storage.decisions
+    assert (one.kind, one.by) == ("LossAccepted", "job repair") and "ann: burnt" in one.about
+    assert request.kept_reason == "a person: ann: burnt (sent by job repair)"

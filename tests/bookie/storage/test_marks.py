@@ -1,17 +1,18 @@
 """Fence boundary, limbo, unchecked, losses, tombstones: durable when told, and repeatable."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bookie.errors import StorageError
+from bookie.errors import BadRequestError, StorageError
 from bookie.ids import EntryId, LedgerId
+from bookie.storage.decisions import SHOWN_MAX, DecisionKind, PersonDecision
 from bookie.storage.directory import LedgerDirectory
 from bookie.storage.facts import Suspicion
 from bookie.storage.modes import DurabilityMode
-from bookie.storage.records import Boundary, LedgerRecord
+from bookie.storage.records import RETURNS_BY_DOUBT_MAX, Boundary, LedgerRecord
 from bookie.storage.routing import route
 from storage_kit import StorageKit, ids, run
 
@@ -145,6 +146,66 @@ def test_losses_add_up_and_are_durable_on_every_disk(kit: StorageKit) -> None:
     kept = {loss.reason for d in kit.storage._directories for loss in d.index.losses()}
     assert kept == {"all members answered", "accepted by a person"}
     assert all(len(d.index.losses()) == 2 for d in kit.storage._directories)
+    kit.storage.close()
+
+
+def taken_back(about: str = "a mistake") -> PersonDecision:
+    return PersonDecision(7, DecisionKind.RETRACTION, "ann", about)
+
+
+@pytest.mark.parametrize("end", [StorageKit.after_power_cut, StorageKit.after_kill])
+def test_a_loss_that_was_taken_back_is_gone_from_every_disk_with_who_did_it(
+    kit: StorageKit, end: Callable[[StorageKit], StorageKit]
+) -> None:
+    kit.storage.maintenance.record_loss(L7, ids((3, 6)), reason="wrong")
+    kit.storage.maintenance.record_loss(L8, ids((0, 0)), reason="right")
+    retract = kit.storage.maintenance.retract_loss
+    assert retract(L7, ids((5, 9)), decision=taken_back(), limbo_since=4) == ids((5, 6))
+    assert retract(L7, ids((5, 9)), decision=taken_back("again"), limbo_since=4) == ids()
+    kit = end(kit)
+    assert kit.storage.loss(L7) == ids((3, 4)) and kit.storage.loss(L8) == ids((0, 0))
+    assert kit.storage.limbo_ledgers() == [L7] and kit.storage.decisions == (taken_back(),)
+    assert all(d.index.decisions() == [taken_back()] for d in kit.storage._directories)
+    kit.storage.close()
+
+
+def test_the_mark_of_a_loss_taken_back_outlives_a_clearing_that_was_under_way(
+    kit: StorageKit,
+) -> None:
+    kit.storage.maintenance.mark(BOUNDARY, [L7], unchecked=False)
+    judged = kit.storage.record(L7)
+    assert judged is not None
+    kit.put(replace(judged, limbo=False, checked_epoch=3))
+    kit.storage.maintenance.record_loss(L7, ids((3, 6)), reason="wrong")
+    kit.storage.maintenance.retract_loss(L7, ids((3, 6)), decision=taken_back(), limbo_since=3)
+    kit.put(replace(judged, limbo=False, checked_epoch=3))
+    assert kit.storage.limbo_ledgers() == [L7]
+    kit = kit.after_kill()
+    assert kit.storage.limbo_ledgers() == [L7], "the journal has the clearing, and the mark wins"
+    kit.storage.close()
+
+
+def test_a_ledger_cannot_be_marked_again_without_end(kit: StorageKit) -> None:
+    retract = kit.storage.maintenance.retract_loss
+    for _turn in range(RETURNS_BY_DOUBT_MAX):
+        kit.storage.maintenance.record_loss(L7, ids((3, 3)), reason="wrong")
+        retract(L7, ids((3, 3)), decision=taken_back(), limbo_since=4)
+    kit.storage.maintenance.record_loss(L7, ids((3, 3)), reason="wrong")
+    with pytest.raises(BadRequestError, match="15 times"):
+        retract(L7, ids((3, 3)), decision=taken_back(), limbo_since=4)
+    assert kit.storage.loss(L7) == ids((3, 3))
+    kit.storage.close()
+
+
+def test_decisions_are_kept_on_every_disk_and_the_oldest_go(
+    kit: StorageKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decisions = [PersonDecision(i, DecisionKind.COLLECTION, "ann", f"plan {i}") for i in range(40)]
+    for one in decisions:
+        kit.storage.maintenance.note_decision(one)
+    kit = kit.after_power_cut()
+    assert kit.storage.decisions == tuple(decisions[-SHOWN_MAX:])
+    assert all(d.index.decisions() == decisions for d in kit.storage._directories)
     kit.storage.close()
 
 

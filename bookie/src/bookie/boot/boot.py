@@ -34,6 +34,7 @@ from bookie.ids import LedgerId
 from bookie.metadata.naming import NAMED_MAX, Listing, list_ledgers
 from bookie.metadata.store import BookieInfo, MetadataStore, StoredBoot
 from bookie.points import passing
+from bookie.storage.decisions import DecisionKind, PersonDecision, now_ms
 from bookie.storage.disk import Disk
 from bookie.storage.loop_calls import CallSoon
 from bookie.storage.modes import DurabilityMode
@@ -112,6 +113,8 @@ class Boot:
     """Called with each step, in words for people."""
     approved_plan: str = ""
     """The cookie fix that a person has allowed, in any attempt of this process."""
+    approval: PersonDecision | None = None
+    """Who allowed it, and when; kept durably once the disks may be written to."""
     nonce: str = ""
     """Names the process, over all its attempts; made up when empty."""
     holders: Sequence[str] = ()
@@ -172,6 +175,8 @@ class Boot:
             return f"the fix that waits is {plan.plan_id}, not {plan_id}: look again, then approve"
         log.warning("cookie fix %s approved by %s", plan_id, approved_by or "unknown")
         self.approved_plan = plan_id
+        about = f"plan {plan_id} of policy {self.settings.policy.value}: {plan.description}"
+        self.approval = PersonDecision(now_ms(), DecisionKind.COOKIE_FIX, approved_by, about)
         self._approved.set()
         return ""
 
@@ -297,6 +302,8 @@ class Boot:
             listing = await list_ledgers(self.store, self.settings.bookie_id)
         if not reason:
             await in_thread(storage.maintenance.settle)
+        if self.approval is not None:
+            await in_thread(partial(storage.maintenance.note_decision, self.approval))
         fixed = await self._takeover.take_disks(seen, decision)
         claim = await self._takeover.stamp(seen, epoch)
         if await self._takeover.outlive_former(found, claim) and reason:

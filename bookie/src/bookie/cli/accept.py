@@ -58,13 +58,13 @@ def accept(
             )
         return decision.json()
 
-    decision = outcome(KIND, work, answer, code=_code)
+    decision = outcome(KIND, work, answer, code=refusal_code)
     show_fields(decision, output=answer.output)
     if answer.summary is not None:
         write_answer(KIND, write_summary, decision, answer.summary, answer)
 
 
-def _code(error: BookieError) -> Exit:
+def refusal_code(error: BookieError) -> Exit:
     """A decision that cannot be carried out now, or never, is refused."""
     is_refusal = isinstance(error, UndecidableError | BadRequestError)
     return Exit.REFUSED if is_refusal and not isinstance(error, SettingsError) else code_of(error)

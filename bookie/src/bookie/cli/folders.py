@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,9 +18,10 @@ from bookie.cli.output import progress, show_rows
 from bookie.errors import BadRequestError, BookieError, StorageError
 from bookie.exit_codes import Exit
 from bookie.server.settings import load_settings
+from bookie.storage.decisions import PersonDecision
 from bookie.storage.disk import RealDisk
 from bookie.storage.facts import DirectoryFacts
-from bookie.storage.index import INDEX_NAME, Index
+from bookie.storage.index import INDEX_NAME, Index, Loss
 from bookie.storage.journal import JOURNAL_DIRECTORY
 from bookie.storage.ledger_log import LOG_DIRECTORY
 from bookie.storage.rebuild import rebuild_index
@@ -124,12 +126,24 @@ def _index(directory: Path) -> dict[str, Any]:
             "limbo": sum(record.limbo for record in records.values()),
             "fenced": sum(record.fenced for record in records.values()),
             "losses": len(index.losses()),
+            "loss_records": [_loss(loss) for loss in index.losses()],
+            "decisions": [_decision(one) for one in index.decisions()],
             "fence_boundary": facts.fence.last_ledger_id if facts.fence else None,
             "unchecked_boundary": facts.unchecked.last_ledger_id if facts.unchecked else None,
             "suspicions": sorted(suspicion.value for suspicion in facts.suspicions),
         }
     finally:
         index.close()
+
+
+def _loss(loss: Loss) -> dict[str, Any]:
+    ranges = [list(pair) for pair in loss.entries.ranges()]
+    return {"ledger_id": loss.ledger_id, "entries": ranges, "reason": loss.reason}
+
+
+def _decision(one: PersonDecision) -> dict[str, Any]:
+    at = datetime.fromtimestamp(one.at_ms / 1000, UTC).isoformat(timespec="seconds")
+    return {"at": at, "kind": one.kind, "by": one.by, "about": one.about}
 
 
 def _logs(directory: Path) -> dict[str, Any]:

@@ -40,6 +40,7 @@ COMMANDS: Final = {
     "list": ("bookie.cli.ledgers:list_ledgers", "Every ledger of the cluster."),
     "read": ("bookie.cli.entries:read", "Read entries; every digest is checked."),
     "recover": ("bookie.cli.ledgers:recover", "Fence, recover and close a ledger."),
+    "retract-loss": ("bookie.cli.retract:retract", "Take back that entries are lost."),
     "tail": ("bookie.cli.entries:tail", "Follow a ledger as it is written."),
     "write": ("bookie.cli.entries:write", "Write a file or standard input into a new ledger."),
 }

@@ -12,6 +12,7 @@ COMMANDS: Final = {
     "audit": ("bookie.cli.audit:audit", "Compare what bookies hold with what they must hold."),
     "collect": ("bookie.cli.collect:collect_group", "Approve a collection of deleted ledgers."),
     "cookie": ("bookie.cli.cookies:cookie_group", "Show, approve and fix identities of disks."),
+    "decisions": ("bookie.cli.person_decisions:decisions", "What people decided about bookies."),
     "drain": ("bookie.cli.drain:drain", "Move every ledger off a bookie that is to leave."),
     "flush": ("bookie.cli.flush:flush", "Bring what a running bookie has accepted to disk."),
     "read-only": (

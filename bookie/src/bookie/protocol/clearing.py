@@ -1,4 +1,5 @@
-"""The bookie's own decision to clear a mark, and to take a loss record: pure judgements (R27).
+"""The bookie's own decision to clear a mark, to take a loss record and to take one back: pure
+judgements (R27).
 
 A caller's wish to clear is a request. The bookie reads the metadata itself, linearizably and after
 the mark, and its own index; the mark goes only when nothing that must be here is missing.
@@ -13,6 +14,7 @@ from bookie.protocol.assignment import assigned
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.protocol.quorum import write_set
+from bookie.protocol.recovery import ACCEPTED_LOSS_KEY
 
 
 class ClearReason(Enum):
@@ -158,6 +160,54 @@ def _refuse_state(metadata: LedgerMetadata, lost: EntrySet, *, by_person: bool) 
             "acknowledged, so that no recovery asks whether it was; repair the ledger"
         )
     return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Retraction:
+    """Whether a loss record may be taken back, and what has to be durable together with that."""
+
+    refusal: str = ""
+    """Why it stays; empty when it may go."""
+    into_limbo: bool = False
+    """A mark may have been cleared on the word of the record: the ledger is marked again."""
+
+
+def judge_retraction(
+    metadata: LedgerMetadata | None,
+    own_id: BookieId,
+    retracted: EntrySet,
+    *,
+    held: EntrySet,
+    in_limbo: bool,
+) -> Retraction:
+    """Whether this bookie may forget that these entries are lost; `metadata` None = deleted.
+
+    `retracted`: of what its records name. A record is asked in one place, `judge_clear`: where the
+    bookie owes an entry that is not here, the record let it deny the entry. So such a ledger goes
+    into limbo, where absent is unknown, until its entries were copied or every member has searched
+    again. Also one that is in limbo: a judgement under way may rest on the record, and a later mark
+    outlives it. An OPEN ledger would lose its writer by that, so it is recovered first. The end of
+    a CLOSED ledger never changes: what a person gave up beyond it stays on record.
+    """
+    if metadata is None:
+        return Retraction()
+    ledger = f"ledger {metadata.ledger_id}"
+    if metadata.is_closed and ACCEPTED_LOSS_KEY in metadata.custom:
+        end = metadata.last_entry_id
+        beyond = [last for _first, last in retracted.ranges() if last > end]
+        if beyond:
+            return Retraction(
+                f"{ledger} was closed at {end} since a person accepted the loss of what is beyond, "
+                f"which cannot be undone: found entry {beyond[0]}, expected none after {end}"
+            )
+    if (must_hold(metadata, own_id) & retracted - held).is_empty:
+        return Retraction()
+    if metadata.state is LedgerState.OPEN and not in_limbo:
+        return Retraction(
+            f"{ledger} is OPEN: recover it first, a mark that makes its entries unknown again "
+            "would refuse its writer"
+        )
+    return Retraction(into_limbo=True)
 
 
 def _holders(metadata: LedgerMetadata, entries: EntrySet) -> set[str]:

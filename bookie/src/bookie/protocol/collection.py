@@ -113,8 +113,8 @@ class Collection:
         self._check()
         return CollectionVerdict(tuple(due[:BATCH_MAX]), revive)
 
-    def approve(self, plan_id: str) -> str:
-        """Lets the ledgers of this plan go, if they stay missing; a sentence why not otherwise."""
+    def refuse(self, plan_id: str) -> str:
+        """Why this plan cannot be approved now; empty when it can."""
         if self.plan is None:
             return "no collection waits for approval"
         if plan_id != self.plan.plan_id:
@@ -122,6 +122,13 @@ class Collection:
                 f"the collection that waits is {self.plan.plan_id} with "
                 f"{len(self.plan.ledgers)} ledgers, not {plan_id}: look again, then approve"
             )
+        return ""
+
+    def approve(self, plan_id: str) -> str:
+        """Lets the ledgers of this plan go, if they stay missing; a sentence why not otherwise."""
+        if refusal := self.refuse(plan_id):
+            return refusal
+        assert self.plan is not None, "else it was refused"
         self._approved |= self.plan.ledgers
         self.plan = None
         self._check()

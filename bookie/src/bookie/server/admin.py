@@ -24,11 +24,12 @@ from bookie.hosts import at_port
 from bookie.ids import EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.clearing import ClearVerdict
-from bookie.server.admin_roles import ASKED_BY, decided_by, refused_by_role
+from bookie.server.admin_roles import ASKED_BY, decided_by, refused_by_role, sent_by
 from bookie.server.control import Control, DiskFacts, Health
-from bookie.server.marks import Availability, LossRequest
+from bookie.server.marks import Availability, LossRequest, RetractionRequest
 from bookie.server.port_tls import PortTls
 from bookie.server.state import Phase
+from bookie.storage.decisions import PersonDecision
 from bookie.tls.principals import Principal
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.admin import bookie_admin_pb2_grpc as rpc
@@ -98,6 +99,23 @@ class AdminServicer(rpc.BookieAdminServicer):
         return pb.RecordLossReply(recorded=not refusal, message=refusal)
 
     @_answering
+    async def RetractLoss(self, request: Any) -> pb.RetractLossReply:
+        ranges = request.ranges
+        wish = RetractionRequest(
+            LedgerId(request.ledger_id),
+            entries=_entries(ranges) if ranges else None,
+            by=decided_by(request.retracted_by),
+            reason=request.reason,
+        )
+        done = await self._bookie.serving.marks.retract_loss(wish)
+        return pb.RetractLossReply(
+            retracted=not done.refusal,
+            message=done.refusal,
+            entries=len(done.entries),
+            in_limbo=done.into_limbo,
+        )
+
+    @_answering
     async def RecheckEntries(self, request: Any) -> pb.RecheckEntriesReply:
         entries = _entries(request.ranges)
         done = await self._bookie.serving.marks.recheck(LedgerId(request.ledger_id), entries)
@@ -108,19 +126,23 @@ class AdminServicer(rpc.BookieAdminServicer):
         refusal = self._bookie.approve(request.plan_id, decided_by(request.approved_by))
         return pb.ApproveCookieFixReply(accepted=not refusal, message=refusal)
 
-    async def ApproveCollection(self, request: Any, context: Any) -> pb.ApproveCollectionReply:
+    @_answering
+    async def ApproveCollection(self, request: Any) -> pb.ApproveCollectionReply:
         by = decided_by(request.approved_by)
-        refusal = self._bookie.approve_collection(request.plan_id, by)
+        refusal = await self._bookie.approve_collection(request.plan_id, by)
         return pb.ApproveCollectionReply(accepted=not refusal, message=refusal)
 
     @_answering
     async def SetReadOnly(self, request: Any) -> pb.SetReadOnlyReply:
+        log.warning("read-only %s by %s", request.read_only, sent_by() or "somebody unknown")
         return pb.SetReadOnlyReply(
             phase=_phase(await self._bookie.set_read_only(request.read_only))
         )
 
     @_answering
     async def Drain(self, request: Any) -> pb.DrainReply:
+        what = "cancelled" if request.cancel else "asked for"
+        log.warning("drain %s by %s", what, sent_by() or "somebody unknown")
         phase, held = await self._bookie.drain(request.cancel)
         return pb.DrainReply(phase=_phase(phase), ledgers_held=held)
 
@@ -273,6 +295,7 @@ def _health(found: Health) -> pb.Health:
         limbo_ledgers=found.limbo_ledgers,
         unchecked_ledgers=found.unchecked_ledgers,
         losses_recorded=found.losses_recorded,
+        decisions=map(_decision, found.decisions),
     )
     if plan is not None:
         health.cookie_fix.CopyFrom(
@@ -289,6 +312,10 @@ def _health(found: Health) -> pb.Health:
         health.ledgers_counted = True
         health.ledgers_naming_it, health.counted_at_ms = count.ledgers, count.at_ms
     return health
+
+
+def _decision(one: PersonDecision) -> pb.PersonDecision:
+    return pb.PersonDecision(at_ms=one.at_ms, kind=one.kind, decided_by=one.by, about=one.about)
 
 
 def _boot_record(record: BootRecord) -> pb.BootRecord:
@@ -359,4 +386,5 @@ def _loss_request(request: Any) -> LossRequest:
         by_person=request.by_person,
         reason=request.reason,
         answered_by=frozenset(request.answered_by),
+        said_by=sent_by(),
     )

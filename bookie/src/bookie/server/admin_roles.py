@@ -21,6 +21,7 @@ MAY: Final = {
     "ClearLimbo": _REPAIRS,
     "RecordLoss": _REPAIRS,
     "RecheckEntries": _REPAIRS,
+    "RetractLoss": _DECIDES,
     "ApproveCookieFix": _DECIDES,
     "ApproveCollection": _DECIDES,
     "SetReadOnly": _DECIDES,
@@ -51,6 +52,15 @@ def refused_by_role(method: str, caller: Principal | None, own: Principal | None
 
 
 def decided_by(said: str) -> str:
-    """The name that a decision is recorded with: a person's own, whatever the request says."""
+    """The name that a decision is recorded with: a person's own, whatever the request says; what
+    another one says with the name of who said so; what anybody wrote where nobody is known."""
     caller = ASKED_BY.get()
-    return caller.name if caller is not None and caller.role is Role.PERSON else said
+    if caller is None:
+        return said
+    return caller.name if caller.role is Role.PERSON else f"{said} ({sent_by()} says so)".strip()
+
+
+def sent_by() -> str:
+    """Whose call is being answered, by its certificate: role and name; empty without TLS."""
+    caller = ASKED_BY.get()
+    return "" if caller is None else f"{caller.role.value} {caller.name}"

@@ -19,6 +19,7 @@ from bookie.points import passing
 from bookie.protocol.collection import Collection, CollectionLook, CollectionRules, HeldPlan
 from bookie.server.first_fences import FirstFences
 from bookie.server.state import BookieState
+from bookie.storage.decisions import DecisionKind, PersonDecision, now_ms
 from bookie.storage.storage import Storage
 
 log = logging.getLogger(__name__)
@@ -64,8 +65,15 @@ class Collector:
         log.info("collect %d deleted ledgers, the first is %d", len(going), going[0])
         return len(going)
 
-    def approve(self, plan_id: str, approved_by: str = "") -> str:
-        """Let the plan go that a person saw; a sentence when it is not the one that waits."""
+    async def approve(self, plan_id: str, approved_by: str = "") -> str:
+        """Let the plan go that a person saw; a sentence when it is not the one that waits. Who
+        approved is kept durably before the first ledger goes."""
+        refusal = self._collection.refuse(plan_id)
+        if refusal:
+            return refusal
+        about = f"plan {plan_id}: {self.state.collection_held}"
+        decision = PersonDecision(now_ms(), DecisionKind.COLLECTION, approved_by, about)
+        await asyncio.to_thread(self.storage.maintenance.note_decision, decision)
         refusal = self._collection.approve(plan_id)
         if not refusal:
             log.warning("collection %s approved by %s", plan_id, approved_by or "unknown")

@@ -21,6 +21,7 @@ from bookie.server.marks import Marks
 from bookie.server.port_tls import PortTls
 from bookie.server.settings import BookieSettings
 from bookie.server.state import BookieState, Phase, ReadOnlyReason
+from bookie.storage.decisions import PersonDecision
 from bookie.storage.disk import Disk, DiskSpace
 from bookie.wire.identity import Identity
 
@@ -54,6 +55,8 @@ class Health:
     limbo_ledgers: int = 0
     unchecked_ledgers: int = 0
     losses_recorded: int = 0
+    decisions: tuple[PersonDecision, ...] = ()
+    """What people decided last, oldest first."""
     count: NamingCount | None = None
     """Of a drain; None = not counted, never zero."""
 
@@ -141,6 +144,7 @@ class Control:
                 limbo_ledgers=serving.marks.limbo_count,
                 unchecked_ledgers=serving.marks.unchecked_count,
                 losses_recorded=serving.marks.losses_count,
+                decisions=serving.booted.storage.decisions,
                 count=serving.drain.count,
             )
         return health
@@ -186,10 +190,10 @@ class Control:
             return f"nothing waits for approval: the bookie is {self._state.phase.name}"
         return self.boot.approve(plan_id, approved_by)
 
-    def approve_collection(self, plan_id: str, approved_by: str) -> str:
+    async def approve_collection(self, plan_id: str, approved_by: str) -> str:
         if self._serving is None:
             return f"nothing waits for approval: the bookie is {self._state.phase.name}"
-        return self._serving.collector.approve(plan_id, approved_by)
+        return await self._serving.collector.approve(plan_id, approved_by)
 
     async def set_read_only(self, read_only: bool) -> Phase:
         serving = self.serving

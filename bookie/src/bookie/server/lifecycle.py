@@ -290,6 +290,7 @@ class Bookie:
             started_at_ms=self.control.started_at_ms,
             on_step=self._on_step,
             approved_plan=before.approved_plan if before else "",
+            approval=before.approval if before else None,
             nonce=self._nonce,
             holders=holders,
         )

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import KW_ONLY, dataclass, replace
+from typing import Final
 
 from bookie.errors import (
     MetadataFormatError,
@@ -21,11 +22,18 @@ from bookie.metadata.naming import list_ledgers, named_ids
 from bookie.metadata.store import MetadataStore
 from bookie.points import passing
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.clearing import ClearReason, ClearVerdict, judge_clear, refuse_loss
+from bookie.protocol.clearing import (
+    ClearReason,
+    ClearVerdict,
+    judge_clear,
+    judge_retraction,
+    refuse_loss,
+)
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.server.recheck import Recheck, recheck
 from bookie.server.state import BookieState
+from bookie.storage.decisions import DecisionKind, PersonDecision, now_ms
 from bookie.storage.records import LedgerRecord
 from bookie.storage.storage import Storage
 from bookie.wire.admin.limbo_marks import Mark
@@ -33,6 +41,10 @@ from bookie.wire.admin.limbo_marks import Mark
 log = logging.getLogger(__name__)
 
 CLEARS_AT_ONCE_MAX = 64
+RANGES_NAMED_MAX = 10
+_MARKED_AGAIN: Final = ClearVerdict(
+    ClearReason.ENTRIES_MISSING, "a loss record was taken back meanwhile: repair, then ask again"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +70,37 @@ class LossRequest:
     by_person: bool
     reason: str
     answered_by: frozenset[str]
+    said_by: str = ""
+    """Who sent it, by a certificate; empty = nobody was asked."""
+
+    @property
+    def kept_reason(self) -> str:
+        """Who found the loss or accepted it, and why: for the record."""
+        who = "a person" if self.by_person else "all members answered"
+        return f"{who}: {self.reason}{f' (sent by {self.said_by})' if self.said_by else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class RetractionRequest:
+    """Entries that somebody says are not lost, by whom and why."""
+
+    ledger_id: LedgerId
+    entries: EntrySet | None
+    """None: all that is recorded as lost of the ledger."""
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Retracted:
+    """What became of the wish to take a loss record back."""
+
+    refusal: str = ""
+    """Why the record stays; empty when it does not."""
+    entries: EntrySet = EMPTY
+    """Of which a loss record was taken back; none when there was none."""
+    into_limbo: bool = False
+    """The ledger is in limbo here until its entries were copied, or searched for again."""
 
 
 @dataclass(eq=False)
@@ -168,20 +211,25 @@ class Marks:
             await self.store.barrier()
         except UnavailableError as error:
             return [ClearVerdict(ClearReason.METADATA_UNAVAILABLE, str(error))] * len(ledger_ids)
+        # The records before the judgements: a mark that was made since outlives the clearing.
+        records = {ledger_id: self._record(ledger_id) for ledger_id in ledger_ids}
         verdicts: list[ClearVerdict] = []
         for start in range(0, len(ledger_ids), CLEARS_AT_ONCE_MAX):
             batch = ledger_ids[start : start + CLEARS_AT_ONCE_MAX]
-            verdicts += await asyncio.gather(*(self._judge(ledger_id) for ledger_id in batch))
+            verdicts += await asyncio.gather(*(self._judge(records[i]) for i in batch))
         going = [i for i, found in zip(ledger_ids, verdicts, strict=True) if found.may_clear]
         if going:
             await asyncio.to_thread(self._maintenance.checkpoint)
             passing("clear: copies synced, mark not cleared")
-            await asyncio.gather(*(self._clear(ledger_id) for ledger_id in going))
+            await asyncio.gather(*(self._clear(records[i]) for i in going))
             log.info("cleared the marks of %d ledgers", len(going))
-        return verdicts
+        marked = {ledger_id for ledger_id in going if self._record(ledger_id).limbo}
+        return [
+            _MARKED_AGAIN if i in marked else v for i, v in zip(ledger_ids, verdicts, strict=True)
+        ]
 
-    async def _judge(self, ledger_id: LedgerId) -> ClearVerdict:
-        record = self._record(ledger_id)
+    async def _judge(self, record: LedgerRecord) -> ClearVerdict:
+        ledger_id = record.ledger_id
         if not record.limbo and ledger_id not in self.unchecked:
             return ClearVerdict(ClearReason.NOT_MARKED)
         try:
@@ -207,9 +255,9 @@ class Marks:
         boundary = self.storage.unchecked_boundary()
         return boundary is not None and ledger_id in boundary.recovering
 
-    async def _clear(self, ledger_id: LedgerId) -> None:
+    async def _clear(self, record: LedgerRecord) -> None:
+        ledger_id = record.ledger_id
         boundary = self.storage.unchecked_boundary()
-        record = self._record(ledger_id)
         epoch = boundary.epoch if boundary else record.mark_epoch
         await self._persist(
             replace(record, limbo=False, checked_epoch=max(record.checked_epoch, epoch))
@@ -261,15 +309,54 @@ class Marks:
         )
         if refusal:
             return refusal
-        who = "a person" if request.by_person else "all members answered"
         await asyncio.to_thread(
             self._maintenance.record_loss,
             request.ledger_id,
             request.lost,
-            reason=f"{who}: {request.reason}",
+            reason=request.kept_reason,
+            decision=self._decided(request) if request.by_person else None,
         )
         log.error("ledger %d: %d entries recorded as lost", request.ledger_id, len(request.lost))
         return ""
+
+    def _decided(self, request: LossRequest) -> PersonDecision:
+        about = f"{ranges_text(request.ledger_id, request.lost)} are given up: {request.reason}"
+        return PersonDecision(now_ms(), DecisionKind.LOSS, request.said_by, about)
+
+    async def retract_loss(self, request: RetractionRequest) -> Retracted:
+        """Take a loss record back, durably. Behind a write, as `clear`."""
+        ledger_id = request.ledger_id
+        if not request.reason.strip():
+            return Retracted("reason: found nothing, expected why the record is wrong")
+        await self.store.barrier()
+        try:
+            metadata = await self._read(ledger_id)
+        except MetadataFormatError as error:
+            return Retracted(str(error))
+        held = await asyncio.to_thread(self.storage.held, ledger_id)
+        named = self.storage.loss(ledger_id)
+        named = named if request.entries is None else named & request.entries
+        judged = judge_retraction(
+            metadata,
+            self.bookie_id,
+            named,
+            held=held,
+            in_limbo=self._record(ledger_id).limbo,
+        )
+        if judged.refusal or named.is_empty:
+            return Retracted(judged.refusal)
+        about = f"{ranges_text(ledger_id, named)} are lost no more: {request.reason}"
+        named = await asyncio.to_thread(
+            self._maintenance.retract_loss,
+            ledger_id,
+            named,
+            decision=PersonDecision(now_ms(), DecisionKind.RETRACTION, request.by, about),
+            limbo_since=self.state.boot_epoch if judged.into_limbo else None,
+        )
+        if judged.into_limbo:
+            self.unchecked.discard(ledger_id)  # those in limbo are not in it
+        log.warning("%s (%s)", about, request.by or "nobody said who")
+        return Retracted("", named, judged.into_limbo)
 
     # Copies
     async def recheck(self, ledger_id: LedgerId, entries: EntrySet) -> Recheck:
@@ -316,3 +403,11 @@ class Marks:
                 named_ids(waited_for),
             )
         self._logged_unreadable = frozenset(waited_for)
+
+
+def ranges_text(ledger_id: LedgerId, entries: EntrySet) -> str:
+    """Entries of a ledger in words; of many ranges the first few."""
+    ranges = entries.ranges()
+    named = ", ".join(f"{first}..{last}" for first, last in ranges[:RANGES_NAMED_MAX])
+    more = ", ..." if len(ranges) > RANGES_NAMED_MAX else ""
+    return f"entries {named}{more} of ledger {ledger_id}"

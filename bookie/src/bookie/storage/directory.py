@@ -9,10 +9,11 @@ only; all others take that lock themselves, for moments, and may block on the di
 """
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from bookie.errors import CorruptError, StorageError
@@ -21,6 +22,7 @@ from bookie.frames.frame import RunFrame, parse_run
 from bookie.ids import EntryId, LedgerId
 from bookie.points import passing
 from bookie.protocol.availability import EntrySet
+from bookie.storage.decisions import PersonDecision
 from bookie.storage.disk import Disk
 from bookie.storage.facts import DirectoryFacts
 from bookie.storage.index import INDEX_NAME, Batch, Index, LedgerEnd, Loss
@@ -288,11 +290,19 @@ class LedgerDirectory:
         facts: DirectoryFacts | None = None,
         records: Sequence[LedgerRecord] = (),
         losses: Sequence[Loss] = (),
+        retracted: Mapping[LedgerId, EntrySet] = MappingProxyType({}),
+        decisions: Sequence[PersonDecision] = (),
     ) -> None:
         """Commits these at once. The caller keeps checkpoints out meanwhile."""
         after = facts or self.facts
         self.index.commit(
-            Batch(records=records, losses=losses, facts=after.encode()),
+            Batch(
+                records=records,
+                losses=losses,
+                facts=after.encode(),
+                retracted=retracted,
+                decisions=decisions,
+            ),
             is_readable=self.is_readable,
         )
         self.facts = after

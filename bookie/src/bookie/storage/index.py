@@ -18,6 +18,9 @@ from bookie.errors import CorruptError, FrameError
 from bookie.frames.frame import FLAG_RECOVERY
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
+from bookie.storage.decisions import CREATE as CREATE_DECISIONS
+from bookie.storage.decisions import TABLE as DECISIONS
+from bookie.storage.decisions import PersonDecision, read_decisions, write_decisions
 from bookie.storage.disk import Disk
 from bookie.storage.index_rows import RunRow, rows_of, rows_to_read
 from bookie.storage.memtable import LedgerRows
@@ -101,6 +104,10 @@ class Batch:
     """None removes the fact."""
     forget: Sequence[LedgerId] = ()
     """Deleted ledgers: rows, tails and losses go, records stay."""
+    retracted: Mapping[LedgerId, EntrySet] = field(default_factory=dict)
+    """Entries that are called lost no more, by ledger."""
+    decisions: Sequence[PersonDecision] = ()
+    """What people decided that leads to this commit."""
 
 
 class Index:
@@ -131,7 +138,7 @@ class Index:
                 _create(database)
             elif version != SCHEMA_VERSION:
                 raise _damaged(path, f"schema version is {version}, expected {SCHEMA_VERSION}")
-            _add_lac_bodies(database)
+            _add_tables(database)
         except BaseException:
             database.close()
             raise
@@ -188,6 +195,11 @@ class Index:
         except FrameError as error:
             raise _damaged(self.path, f"a loss record is unreadable: {error}") from error
 
+    def decisions(self) -> list[PersonDecision]:
+        """Oldest first."""
+        with self._database.reading("read decisions") as connection:
+            return read_decisions(connection)
+
     def facts(self) -> dict[str, bytes]:
         with self._database.reading("read facts") as connection:
             return dict(connection.execute("SELECT name, value FROM facts").fetchall())
@@ -231,6 +243,8 @@ class Index:
                 "INSERT INTO losses VALUES (?, ?, ?)",
                 [(loss.ledger_id, loss.reason, loss.entries.encode()) for loss in batch.losses],
             )
+            _retract(connection, batch.retracted)
+            write_decisions(connection, batch.decisions)
             _write_facts(connection, batch.facts)
         return dead
 
@@ -361,17 +375,23 @@ def _select_rows(
 
 def _create(database: Database) -> None:
     with database.transaction("create the index") as connection:
-        for statement in (*_SCHEMA.split(";"), _LAC_BODIES):
+        for statement in (*_SCHEMA.split(";"), _LAC_BODIES, CREATE_DECISIONS):
             connection.execute(statement)
 
 
-def _add_lac_bodies(database: Database) -> None:
-    with database.reading("look for LAC bodies") as connection:
-        found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'lac_bodies'")
-        is_there = found.fetchone() is not None
-    if not is_there:
-        with database.transaction("make room for LAC bodies") as connection:
-            connection.execute(_LAC_BODIES)
+def _add_tables(database: Database) -> None:
+    """Those that an older version of this program did not make."""
+    with database.reading("look for tables of later versions") as connection:
+        found = connection.execute("SELECT name FROM sqlite_master").fetchall()
+    missing = {"lac_bodies": _LAC_BODIES, DECISIONS: CREATE_DECISIONS}
+    for (name,) in found:
+        missing.pop(name, None)
+    if missing:
+        with database.transaction(
+            "make room for what an older version does not keep"
+        ) as connection:
+            for statement in missing.values():
+                connection.execute(statement)
 
 
 def _forget(connection: sqlite3.Connection, ledger_ids: Sequence[LedgerId]) -> None:
@@ -379,6 +399,21 @@ def _forget(connection: sqlite3.Connection, ledger_ids: Sequence[LedgerId]) -> N
         connection.executemany(
             f"DELETE FROM {table} WHERE ledger = ?", [(ledger_id,) for ledger_id in ledger_ids]
         )
+
+
+def _retract(connection: sqlite3.Connection, retracted: Mapping[LedgerId, EntrySet]) -> None:
+    """Cuts these entries out of loss records; a record of which nothing is left goes."""
+    for ledger_id, entries in retracted.items():
+        rows = connection.execute(
+            "SELECT rowid, entries FROM losses WHERE ledger = ?", (ledger_id,)
+        ).fetchall()
+        for row_id, before in rows:
+            left = EntrySet.decode(before) - entries
+            if left:
+                values = (left.encode(), row_id)
+                connection.execute("UPDATE losses SET entries = ? WHERE rowid = ?", values)
+            else:
+                connection.execute("DELETE FROM losses WHERE rowid = ?", (row_id,))
 
 
 def _write_facts(connection: sqlite3.Connection, facts: Mapping[str, bytes | None]) -> None:

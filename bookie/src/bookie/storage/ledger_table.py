@@ -12,6 +12,7 @@ from typing import Final
 
 from bookie.ids import LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
+from bookie.storage.decisions import PersonDecision, newest
 from bookie.storage.index import Loss
 from bookie.storage.permits import AddPermits
 from bookie.storage.records import Boundary, LedgerRecord, union
@@ -30,6 +31,8 @@ class Ledgers:
         changed, by `_put` alone."""
         self.losses: dict[LedgerId, EntrySet] = {}
         """Entries recorded as lost, durably; none of a tombstone."""
+        self.decisions: tuple[PersonDecision, ...] = ()
+        """What people decided last, oldest first; durable."""
         self._fence: Boundary | None = None
         """What the last unclean boot fenced; None: it fenced nothing."""
         self.unchecked: Boundary | None = None
@@ -128,6 +131,24 @@ class Ledgers:
     def note_losses(self, losses: Iterable[Loss]) -> None:
         for loss in losses:
             self.losses[loss.ledger_id] = self.losses.get(loss.ledger_id, EMPTY) | loss.entries
+
+    def retract(self, ledger_id: LedgerId, entries: EntrySet) -> None:
+        left = self.losses.get(ledger_id, EMPTY) - entries
+        if left:
+            self.losses[ledger_id] = left
+        else:
+            self.losses.pop(ledger_id, None)
+
+    def doubt(self, ledger_id: LedgerId, epoch: int) -> LedgerRecord:
+        """In limbo by a mark that outlives every judgement made before it, also one of the boot
+        `epoch`; the caller makes it durable."""
+        known = self.records.get(ledger_id) or LedgerRecord(ledger_id)
+        doubted = known.doubted(max(epoch, known.mark_epoch))
+        self._put(doubted)
+        return doubted
+
+    def note_decisions(self, decisions: Iterable[PersonDecision]) -> None:
+        self.decisions = newest((self.decisions, decisions))
 
     def take_dirty(self) -> list[LedgerRecord]:
         """The records to commit; they are clean from now on, unless given back."""

@@ -27,6 +27,7 @@ from bookie.points import passing
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.storage.background import BackgroundTask
 from bookie.storage.compaction import CompactReport, compact_directory
+from bookie.storage.decisions import PersonDecision
 from bookie.storage.directory import Capture, LedgerDirectory
 from bookie.storage.disk import Disk
 from bookie.storage.durations import Durations
@@ -268,17 +269,75 @@ class Maintenance:
 
     # ---- losses and deletions -------------------------------------------------------------------
 
-    def record_loss(self, ledger_id: LedgerId, lost: EntrySet, *, reason: str) -> None:
+    def record_loss(
+        self,
+        ledger_id: LedgerId,
+        lost: EntrySet,
+        *,
+        reason: str,
+        decision: PersonDecision | None = None,
+    ) -> None:
         """Entries that are gone for good; durable on every disk when it returns. Blocking."""
         with self._operation(self._committing):
             fresh = lost - self.ledgers.losses.get(ledger_id, EMPTY)
             if not fresh:
                 return
             loss = Loss(ledger_id, reason, fresh)
+            decisions = [] if decision is None else [decision]
             for directory in self.directories:
-                directory.write(losses=[loss])
+                directory.write(losses=[loss], decisions=decisions)
             with self.lock:
                 self.ledgers.note_losses([loss])
+                self.ledgers.note_decisions(decisions)
+
+    def retract_loss(
+        self,
+        ledger_id: LedgerId,
+        entries: EntrySet,
+        *,
+        decision: PersonDecision,
+        limbo_since: int | None,
+    ) -> EntrySet:
+        """Calls these entries lost no more; those that a record named, durably, on every disk.
+        Blocking.
+
+        `limbo_since`: the boot that the ledger is marked by, together with that; None: it need not
+        be. A crash in the middle leaves records on some disks, which count as all of them: the
+        mark is never missing where a record is, and the call may be repeated.
+        """
+        with self._operation(self._committing):
+            named = entries & self.ledgers.losses.get(ledger_id, EMPTY)
+            if not named:
+                return EMPTY
+            marked: list[LedgerRecord] = []
+            try:
+                with self.lock:
+                    # The record first: who sees the mark must not see the record any more.
+                    self.ledgers.retract(ledger_id, named)
+                    if limbo_since is not None:
+                        marked.append(self.ledgers.doubt(ledger_id, limbo_since))
+                # The disk of the ledger first, with its mark.
+                own = self.directories[route(ledger_id, len(self.directories))]
+                for directory in (own, *(one for one in self.directories if one is not own)):
+                    directory.write(
+                        records=marked if directory is own else (),
+                        retracted={ledger_id: named},
+                        decisions=[decision],
+                    )
+            except BaseException:
+                with self.lock:
+                    self.ledgers.note_losses([Loss(ledger_id, decision.about, named)])
+                    self.ledgers.give_back(marked)
+                raise
+            self.ledgers.note_decisions([decision])
+            return named
+
+    def note_decision(self, decision: PersonDecision) -> None:
+        """Kept on every disk when it returns. Blocking."""
+        with self._operation(self._committing):
+            for directory in self.directories:
+                directory.write(decisions=[decision])
+            self.ledgers.note_decisions([decision])
 
     def reject(self, ledger_id: LedgerId, entries: EntrySet) -> None:
         """The stored copies of these are no good: from now on unreadable, and recovery's adds take

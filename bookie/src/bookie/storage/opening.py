@@ -94,6 +94,7 @@ class Opening:
             for record in directory.index.records().values():
                 ledgers.merge(record)
             ledgers.note_losses(directory.index.losses())
+            ledgers.note_decisions(directory.index.decisions())
         ledgers.dirty.clear()  # these came from the indexes; the journal's news come on top
         ledgers.fence = union(directory.facts.fence for directory in self.directories)
         ledgers.unchecked = union(directory.facts.unchecked for directory in self.directories)

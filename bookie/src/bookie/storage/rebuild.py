@@ -18,6 +18,7 @@ from typing import Final
 from bookie.errors import BadRequestError, CorruptError, FrameError, StorageError
 from bookie.frames.frame import RunFrame, parse_run
 from bookie.ids import LedgerId
+from bookie.storage.decisions import PersonDecision
 from bookie.storage.directory import FRESH_SUFFIX, OLD_SUFFIX
 from bookie.storage.disk import Disk
 from bookie.storage.facts import DirectoryFacts, Suspicion
@@ -53,6 +54,8 @@ class _Saved:
     """What the old index knew of ledgers."""
     losses: list[Loss] = field(default_factory=list)
     """Its loss records."""
+    decisions: list[PersonDecision] = field(default_factory=list)
+    """What it knew that people decided."""
     facts: DirectoryFacts = field(default_factory=DirectoryFacts)
     readable: bool = False
     """All of it was read; False: only what is in the log is known."""
@@ -114,7 +117,11 @@ def _save(path: Path, *, disk: Disk) -> _Saved:
         contextlib.closing(Index.open(path, disk=disk)) as old,
     ):
         return _Saved(
-            old.records(), old.losses(), DirectoryFacts.decode(old.facts()), readable=True
+            old.records(),
+            old.losses(),
+            old.decisions(),
+            DirectoryFacts.decode(old.facts()),
+            readable=True,
         )
     return _Saved()
 
@@ -192,7 +199,12 @@ class _Rebuild:
         found = frozenset({Suspicion.INDEX_REBUILT})
         facts = replace(saved.facts, indexed_to=indexed_to).with_suspicions(found)
         self._index.commit(
-            Batch(records=list(saved.records.values()), losses=saved.losses, facts=facts.encode()),
+            Batch(
+                records=list(saved.records.values()),
+                losses=saved.losses,
+                facts=facts.encode(),
+                decisions=saved.decisions,
+            ),
             is_readable=self._is_readable,
         )
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from bookie.errors import CorruptError
+from bookie.errors import BadRequestError, CorruptError
 from bookie.frames.entry import Buffer
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
 
@@ -34,6 +34,8 @@ _RETURNS_SHIFT: Final = 3
 """The other bits of the flags count returns; a version that knows none reads past them."""
 RETURNS_MAX: Final = 31
 """After so many a tombstone of this ledger stays."""
+RETURNS_BY_DOUBT_MAX: Final = 15
+"""Taking loss records back leaves the other returns to collected ledgers that exist again."""
 _BOUNDARY: Final = struct.Struct(">BqqII")
 _BOUNDARY_VERSION: Final = 2
 _IDS: Final = np.dtype(">i8")
@@ -56,7 +58,8 @@ class LedgerRecord:
     deleted: bool = False
     """Collected: of its entries nothing is left but this tombstone."""
     returns: int = 0
-    """How often the metadata store named it again after it was collected."""
+    """How often what was known of it gave way to a new limbo mark: the metadata store named it
+    again after it was collected, or a loss record was taken back."""
     lac_body: bytes = b""
     """The highest explicit LAC as a stock client signed it: ledger id, LAC, digest; empty = none.
     Handed out verbatim. Native clients sign none, so `explicit_lac` may be ahead of it."""
@@ -96,6 +99,17 @@ class LedgerRecord:
         return replace(
             self, limbo=True, fenced=True, mark_epoch=epoch, deleted=False, returns=returns
         )
+
+    def doubted(self, epoch: int) -> "LedgerRecord":
+        """Marked since the boot `epoch`, whatever was cleared before: the mark of a later return
+        wins over every state of an earlier one, in the journal as well. BadRequestError after
+        RETURNS_BY_DOUBT_MAX of them."""
+        if self.returns >= RETURNS_BY_DOUBT_MAX:
+            raise BadRequestError(
+                f"ledger {self.ledger_id} was marked again {self.returns} times here, expected "
+                f"fewer than {RETURNS_BY_DOUBT_MAX}: replace the disk that it is on, which marks it"
+            )
+        return replace(self.marked(epoch), returns=self.returns + 1)
 
     def encode(self) -> bytes:
         key = self.master_key or b""

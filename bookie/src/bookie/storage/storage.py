@@ -22,6 +22,7 @@ from bookie.frames.frame import RunFrame
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.storage.acks import AckQueue, Done, Taken
+from bookie.storage.decisions import PersonDecision
 from bookie.storage.directory import LedgerDirectory
 from bookie.storage.disk import Disk, RealDisk
 from bookie.storage.journal import Journal
@@ -321,6 +322,11 @@ class Storage:
     def losses_count(self) -> int:
         """Ledgers with a loss record."""
         return len(self._ledgers.losses)
+
+    @property
+    def decisions(self) -> tuple[PersonDecision, ...]:
+        """What people decided last, oldest first."""
+        return self._ledgers.decisions
 
     @property
     def extent(self) -> object:

@@ -85,6 +85,21 @@ class FakeAdminService(BookieAdminServicer):
         )
         return pb.RecordLossReply(recorded=answer.accepted, message=answer.message)
 
+    async def RetractLoss(self, request: Any, context: Any) -> pb.RetractLossReply:
+        answer = await self._control.retract_loss(
+            self._bookie_id,
+            LedgerId(request.ledger_id),
+            EntrySet.from_ranges((r.first, r.last) for r in request.ranges),
+            by=request.retracted_by,
+            reason=request.reason,
+        )
+        return pb.RetractLossReply(
+            retracted=answer.accepted,
+            message=answer.message,
+            entries=answer.entries,
+            in_limbo=answer.in_limbo,
+        )
+
     async def RecheckEntries(self, request: Any, context: Any) -> pb.RecheckEntriesReply:
         rejected = await self._control.recheck(
             self._bookie_id,

@@ -12,7 +12,7 @@ from bookie.frames.entry import EntryCodec
 from bookie.ids import BookieId, LedgerId
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.clearing import ClearReason, judge_clear, refuse_loss
+from bookie.protocol.clearing import ClearReason, judge_clear, judge_retraction, refuse_loss
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.repair.judge.columns import Answer, answer_of
@@ -21,7 +21,7 @@ from bookie.repair.look.bookie_control import Marks
 from bookie.testing.fake_bookie import FakeBookie, FakeLedger
 from bookie.testing.fleet import FakeFleet
 from bookie.wire.admin.limbo_marks import Cleared, Mark
-from bookie.wire.admin.request_answer import RequestAnswer
+from bookie.wire.admin.request_answer import RequestAnswer, RetractionAnswer
 
 
 class FakeControl:
@@ -160,6 +160,33 @@ class FakeControl:
         if by_person:
             self.by_person.add(key)
         return RequestAnswer(True)
+
+    async def retract_loss(
+        self, bookie_id: BookieId, ledger_id: LedgerId, entries: EntrySet, *, by: str, reason: str
+    ) -> RetractionAnswer:
+        bookie = self._bookie("retract_loss", bookie_id)
+        if bookie is None:
+            return RetractionAnswer(False, f"{bookie_id} is down")
+        ledger = bookie.ledgers.get(ledger_id)
+        key = (bookie_id, ledger_id)
+        before = self.lost.get(key, EMPTY)
+        named = before & entries if entries else before
+        judged = judge_retraction(
+            await self._metadata(ledger_id),
+            bookie_id,
+            named,
+            held=_entries(ledger) if ledger is not None else EMPTY,
+            in_limbo=ledger is not None and ledger.limbo,
+        )
+        if judged.refusal:
+            return RetractionAnswer(False, judged.refusal)
+        if left := before - named:
+            self.lost[key] = left
+        else:
+            self.lost.pop(key, None)
+        if judged.into_limbo:
+            bookie.ledgers.setdefault(ledger_id, FakeLedger()).limbo = True
+        return RetractionAnswer(True, "", len(named), judged.into_limbo)
 
     async def recheck(
         self, bookie_id: BookieId, ledger_id: LedgerId, entries: EntrySet

@@ -16,7 +16,7 @@ from bookie.protocol.status import Status
 from bookie.repair.judge.columns import Answer
 from bookie.repair.judge.expect import Holding
 from bookie.wire.admin.limbo_marks import Cleared, Mark
-from bookie.wire.admin.request_answer import RequestAnswer
+from bookie.wire.admin.request_answer import RequestAnswer, RetractionAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,12 @@ class BookieControl(Protocol):
         answered_by: Sequence[BookieId],
     ) -> RequestAnswer:
         """Durable when it accepts."""
+
+    async def retract_loss(
+        self, bookie_id: BookieId, ledger_id: LedgerId, entries: EntrySet, *, by: str, reason: str
+    ) -> RetractionAnswer:
+        """Take a loss record back, of all entries when `entries` is empty; durable when it
+        accepts."""
 
     async def recheck(
         self, bookie_id: BookieId, ledger_id: LedgerId, entries: EntrySet

@@ -24,7 +24,7 @@ from bookie.repair.judge.expect import Holding
 from bookie.repair.look.bookie_control import Marks
 from bookie.wire.admin.client import Call, CallError, ControlPlane, Dial, Failure, dial
 from bookie.wire.admin.limbo_marks import Cleared, Mark
-from bookie.wire.admin.request_answer import RequestAnswer
+from bookie.wire.admin.request_answer import RequestAnswer, RetractionAnswer
 
 Reply = TypeVar("Reply")
 
@@ -160,6 +160,20 @@ class GrpcControl:
         )
         if reply is None:
             return RequestAnswer(False, f"no answer from {bookie_id}: {status.name} {message}")
+        return reply
+
+    async def retract_loss(
+        self, bookie_id: BookieId, ledger_id: LedgerId, entries: EntrySet, *, by: str, reason: str
+    ) -> RetractionAnswer:
+        status, reply, message = await self._call(
+            bookie_id,
+            lambda plane, call: plane.retract_loss(
+                call, ledger_id, entries.ranges(), by=by, reason=reason
+            ),
+            slow=True,
+        )
+        if reply is None:
+            return RetractionAnswer(False, f"no answer from {bookie_id}: {status.name} {message}")
         return reply
 
     async def recheck(

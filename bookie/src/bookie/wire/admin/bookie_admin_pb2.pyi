@@ -81,7 +81,7 @@ class BootRecord(_message.Message):
     def __init__(self, boot_epoch: _Optional[int] = ..., clean: _Optional[bool] = ..., reason: _Optional[str] = ..., started_at_ms: _Optional[int] = ..., mode: _Optional[str] = ..., previous_mode: _Optional[str] = ..., ledgers_fenced: _Optional[int] = ..., ledgers_in_limbo: _Optional[int] = ..., ledgers_unchecked: _Optional[int] = ..., cookie_fixed: _Optional[bool] = ..., ledgers_unreadable: _Optional[int] = ..., unreadable_ledger_ids: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Health(_message.Message):
-    __slots__ = ("bookie_id", "phase", "message", "boot", "disks", "limbo_ledgers", "unchecked_ledgers", "limbo_cleared_total", "entries_total", "bytes_total", "instance_id", "cookie_fix", "losses_recorded", "version", "draining", "ledgers_naming_it", "ledgers_counted", "counted_at_ms", "metadata_rolled_back", "collection_held", "collection_plan_id")
+    __slots__ = ("bookie_id", "phase", "message", "boot", "disks", "limbo_ledgers", "unchecked_ledgers", "limbo_cleared_total", "entries_total", "bytes_total", "instance_id", "cookie_fix", "losses_recorded", "version", "draining", "ledgers_naming_it", "ledgers_counted", "counted_at_ms", "metadata_rolled_back", "collection_held", "collection_plan_id", "decisions")
     BOOKIE_ID_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
@@ -103,6 +103,7 @@ class Health(_message.Message):
     METADATA_ROLLED_BACK_FIELD_NUMBER: _ClassVar[int]
     COLLECTION_HELD_FIELD_NUMBER: _ClassVar[int]
     COLLECTION_PLAN_ID_FIELD_NUMBER: _ClassVar[int]
+    DECISIONS_FIELD_NUMBER: _ClassVar[int]
     bookie_id: str
     phase: Phase
     message: str
@@ -124,7 +125,20 @@ class Health(_message.Message):
     metadata_rolled_back: str
     collection_held: str
     collection_plan_id: str
-    def __init__(self, bookie_id: _Optional[str] = ..., phase: _Optional[_Union[Phase, str]] = ..., message: _Optional[str] = ..., boot: _Optional[_Union[BootRecord, _Mapping]] = ..., disks: _Optional[_Iterable[_Union[DiskHealth, _Mapping]]] = ..., limbo_ledgers: _Optional[int] = ..., unchecked_ledgers: _Optional[int] = ..., limbo_cleared_total: _Optional[int] = ..., entries_total: _Optional[int] = ..., bytes_total: _Optional[int] = ..., instance_id: _Optional[str] = ..., cookie_fix: _Optional[_Union[CookieFix, _Mapping]] = ..., losses_recorded: _Optional[int] = ..., version: _Optional[str] = ..., draining: _Optional[bool] = ..., ledgers_naming_it: _Optional[int] = ..., ledgers_counted: _Optional[bool] = ..., counted_at_ms: _Optional[int] = ..., metadata_rolled_back: _Optional[str] = ..., collection_held: _Optional[str] = ..., collection_plan_id: _Optional[str] = ...) -> None: ...
+    decisions: _containers.RepeatedCompositeFieldContainer[PersonDecision]
+    def __init__(self, bookie_id: _Optional[str] = ..., phase: _Optional[_Union[Phase, str]] = ..., message: _Optional[str] = ..., boot: _Optional[_Union[BootRecord, _Mapping]] = ..., disks: _Optional[_Iterable[_Union[DiskHealth, _Mapping]]] = ..., limbo_ledgers: _Optional[int] = ..., unchecked_ledgers: _Optional[int] = ..., limbo_cleared_total: _Optional[int] = ..., entries_total: _Optional[int] = ..., bytes_total: _Optional[int] = ..., instance_id: _Optional[str] = ..., cookie_fix: _Optional[_Union[CookieFix, _Mapping]] = ..., losses_recorded: _Optional[int] = ..., version: _Optional[str] = ..., draining: _Optional[bool] = ..., ledgers_naming_it: _Optional[int] = ..., ledgers_counted: _Optional[bool] = ..., counted_at_ms: _Optional[int] = ..., metadata_rolled_back: _Optional[str] = ..., collection_held: _Optional[str] = ..., collection_plan_id: _Optional[str] = ..., decisions: _Optional[_Iterable[_Union[PersonDecision, _Mapping]]] = ...) -> None: ...
+
+class PersonDecision(_message.Message):
+    __slots__ = ("at_ms", "kind", "decided_by", "about")
+    AT_MS_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    DECIDED_BY_FIELD_NUMBER: _ClassVar[int]
+    ABOUT_FIELD_NUMBER: _ClassVar[int]
+    at_ms: int
+    kind: str
+    decided_by: str
+    about: str
+    def __init__(self, at_ms: _Optional[int] = ..., kind: _Optional[str] = ..., decided_by: _Optional[str] = ..., about: _Optional[str] = ...) -> None: ...
 
 class CookieFix(_message.Message):
     __slots__ = ("plan_id", "disk_indexes", "description", "policy")
@@ -253,6 +267,30 @@ class RecordLossReply(_message.Message):
     recorded: bool
     message: str
     def __init__(self, recorded: _Optional[bool] = ..., message: _Optional[str] = ...) -> None: ...
+
+class RetractLossRequest(_message.Message):
+    __slots__ = ("ledger_id", "ranges", "retracted_by", "reason")
+    LEDGER_ID_FIELD_NUMBER: _ClassVar[int]
+    RANGES_FIELD_NUMBER: _ClassVar[int]
+    RETRACTED_BY_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    ledger_id: int
+    ranges: _containers.RepeatedCompositeFieldContainer[EntryRange]
+    retracted_by: str
+    reason: str
+    def __init__(self, ledger_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[EntryRange, _Mapping]]] = ..., retracted_by: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class RetractLossReply(_message.Message):
+    __slots__ = ("retracted", "message", "entries", "in_limbo")
+    RETRACTED_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    IN_LIMBO_FIELD_NUMBER: _ClassVar[int]
+    retracted: bool
+    message: str
+    entries: int
+    in_limbo: bool
+    def __init__(self, retracted: _Optional[bool] = ..., message: _Optional[str] = ..., entries: _Optional[int] = ..., in_limbo: _Optional[bool] = ...) -> None: ...
 
 class RecheckEntriesRequest(_message.Message):
     __slots__ = ("ledger_id", "ranges")

@@ -59,6 +59,11 @@ class BookieAdminStub:
                 request_serializer=bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.RecordLossRequest.SerializeToString,
                 response_deserializer=bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.RecordLossReply.FromString,
                 _registered_method=True)
+        self.RetractLoss = channel.unary_unary(
+                '/bookie.wire.admin.BookieAdmin/RetractLoss',
+                request_serializer=bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.RetractLossRequest.SerializeToString,
+                response_deserializer=bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.RetractLossReply.FromString,
+                _registered_method=True)
         self.RecheckEntries = channel.unary_unary(
                 '/bookie.wire.admin.BookieAdmin/RecheckEntries',
                 request_serializer=bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.RecheckEntriesRequest.SerializeToString,
@@ -125,6 +130,14 @@ class BookieAdminServicer:
     def RecordLoss(self, request, context):
         """Records entries as lost for good, durably; refused while a member of their write set has not
         answered definitely. `by_person` marks an accept-loss (S33).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RetractLoss(self, request, context):
+        """Takes a loss record back, durably, by name; refused where that could deny an entry or change an
+        end. The ledger goes into limbo where a mark may have been cleared on the word of the record.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -202,6 +215,11 @@ def add_BookieAdminServicer_to_server(servicer, server):
                     servicer.RecordLoss,
                     request_deserializer=bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.RecordLossRequest.FromString,
                     response_serializer=bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.RecordLossReply.SerializeToString,
+            ),
+            'RetractLoss': grpc.unary_unary_rpc_method_handler(
+                    servicer.RetractLoss,
+                    request_deserializer=bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.RetractLossRequest.FromString,
+                    response_serializer=bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.RetractLossReply.SerializeToString,
             ),
             'RecheckEntries': grpc.unary_unary_rpc_method_handler(
                     servicer.RecheckEntries,
@@ -369,6 +387,33 @@ class BookieAdmin:
             '/bookie.wire.admin.BookieAdmin/RecordLoss',
             bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.RecordLossRequest.SerializeToString,
             bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.RecordLossReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RetractLoss(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bookie.wire.admin.BookieAdmin/RetractLoss',
+            bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.RetractLossRequest.SerializeToString,
+            bookie_dot_wire_dot_admin_dot_bookie__admin__pb2.RetractLossReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -22,9 +22,16 @@ from bookie.tls.client_tls import ClientTls, from_environment
 from bookie.tls.principals import Role
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.admin.bookie_admin_pb2_grpc import BookieAdminStub
-from bookie.wire.admin.health import BootRecord, CookieFix, DiskHealth, Health, Phase
+from bookie.wire.admin.health import (
+    BootRecord,
+    CookieFix,
+    DiskHealth,
+    Health,
+    PersonDecision,
+    Phase,
+)
 from bookie.wire.admin.limbo_marks import Cleared, Mark
-from bookie.wire.admin.request_answer import RequestAnswer
+from bookie.wire.admin.request_answer import RequestAnswer, RetractionAnswer
 from bookie.wire.identity import Identity, refusal
 
 MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -66,7 +73,7 @@ def _shared(value: Any, message: Any, *made: str) -> tuple[str, ...]:
     )
 
 
-_MADE: Final = ("phase", "boot", "disks", "cookie_fix", "ledgers_naming_it")
+_MADE: Final = ("phase", "boot", "disks", "cookie_fix", "ledgers_naming_it", "decisions")
 _HEALTH: Final = _shared(Health, pb.Health, *_MADE)
 _BOOT: Final = _shared(BootRecord, pb.BootRecord)
 _DISK: Final = _shared(DiskHealth, pb.DiskHealth)
@@ -270,6 +277,17 @@ class ControlPlane:
         reply, _identity = await self._ask(call, request)
         return RequestAnswer(reply.recorded, reply.message)
 
+    async def retract_loss(
+        self, call: Call, ledger_id: LedgerId, entries: Iterable[Range], *, by: str, reason: str
+    ) -> RetractionAnswer:
+        """Have it take a loss record back, of all entries when none are named; durable when it
+        accepts."""
+        request = pb.RetractLossRequest(
+            ledger_id=ledger_id, ranges=_ranges(entries), retracted_by=by, reason=reason
+        )
+        reply, _identity = await self._ask(call, request)
+        return RetractionAnswer(reply.retracted, reply.message, reply.entries, reply.in_limbo)
+
     async def recheck(
         self, call: Call, ledger_id: LedgerId, entries: Iterable[Range]
     ) -> list[Range]:
@@ -346,6 +364,9 @@ def _health(said: pb.Health, identity: Identity) -> Health:
             CookieFix(fix.plan_id, tuple(fix.disk_indexes), fix.description, fix.policy)
             if said.HasField("cookie_fix") and fix.plan_id
             else None
+        ),
+        decisions=tuple(
+            PersonDecision(one.at_ms, one.kind, one.decided_by, one.about) for one in said.decisions
         ),
         ledgers_naming_it=said.ledgers_naming_it if said.ledgers_counted else None,
         answered_by=identity,

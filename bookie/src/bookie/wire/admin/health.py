@@ -87,6 +87,18 @@ class CookieFix:
 
 
 @dataclass(frozen=True, slots=True)
+class PersonDecision:
+    """What a person decided about a bookie, as the bookie keeps it."""
+
+    at_ms: int
+    kind: str
+    """CookieFixApproved, CollectionApproved, LossAccepted or LossRetracted."""
+    by: str
+    """Proved by a certificate, or what somebody wrote; empty = nobody said so."""
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
     """A bookie's own answer."""
 
@@ -115,6 +127,8 @@ class Health:
     """Of the program that runs there; empty = it does not say."""
     collection_plan_id: str = ""
     """What an approval of that collection must name."""
+    decisions: tuple[PersonDecision, ...] = ()
+    """What people decided last, oldest first."""
     answered_by: Identity = UNKNOWN
     """Who made this answer; an approval of what it shows means that process alone."""
     is_fresh: bool = True

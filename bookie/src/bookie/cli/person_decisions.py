@@ -1,0 +1,72 @@
+"""`bookie decisions`: what people decided about bookies, and who."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from bookie.cli.common import fail, metadata_option, output_option, run, store_at
+from bookie.cli.output import show_rows
+from bookie.errors import BadRequestError, UnavailableError
+from bookie.exit_codes import Exit
+from bookie.hosts import at_port
+from bookie.ids import BookieId
+from bookie.metadata.store import ADMIN_ENDPOINT, BookieInfo
+from bookie.wire.admin.client import Call, control_plane
+from bookie.wire.identity import Identity
+
+DEADLINE_S = 10.0
+COLUMNS = ("bookie", "at", "kind", "by", "about")
+
+
+@click.command("decisions")
+@click.option("--bookie", "bookies", multiple=True, metavar="ID", help="Only this bookie.")
+@metadata_option
+@output_option
+def decisions(metadata: str, output: str, bookies: tuple[str, ...]) -> None:
+    """What people decided about bookies that run: approvals, losses accepted or taken back.
+
+    Exit code 4 when a bookie did not answer.
+    """
+
+    async def work() -> tuple[list[dict[str, Any]], list[str]]:
+        async with store_at(metadata) as store:
+            instance_id = await store.instance_id() or ""
+            found = await store.bookies()
+        if unknown := [one for one in bookies if one not in found]:
+            raise BadRequestError(
+                f"bookie {', '.join(unknown)} is not registered, expected one of "
+                f"{', '.join(sorted(found))}"
+            )
+        rows: list[dict[str, Any]] = []
+        silent: list[str] = []
+        for bookie_id in sorted(map(BookieId, bookies) if bookies else found):
+            try:
+                rows += await _decisions_of(found[bookie_id], instance_id)
+            except UnavailableError as error:
+                silent.append(f"{bookie_id}: {error}")
+        return rows, silent
+
+    rows, silent = run(work())
+    show_rows(rows, columns=COLUMNS, output=output, nothing="nobody decided anything")
+    if silent:
+        fail(f"no answer, so not everything is known ({'; '.join(silent)})", Exit.UNDECIDED)
+
+
+async def _decisions_of(info: BookieInfo, instance_id: str) -> list[dict[str, Any]]:
+    endpoint = info.endpoint(ADMIN_ENDPOINT)
+    if endpoint is None:
+        raise UnavailableError("it is registered without a control plane")
+    meant = Identity(instance_id, info.bookie_id, info.boot_epoch)
+    async with control_plane(at_port(endpoint.host, endpoint.port), info.bookie_id) as plane:
+        health = await plane.health(Call(meant, DEADLINE_S))
+    return [
+        {
+            "bookie": info.bookie_id,
+            "at": datetime.fromtimestamp(one.at_ms / 1000, UTC).isoformat(timespec="seconds"),
+            "kind": one.kind,
+            "by": one.by,
+            "about": one.about,
+        }
+        for one in health.decisions
+    ]
