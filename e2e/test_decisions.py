@@ -20,6 +20,7 @@ GROUP: Final = "bookkeeper.bookie-operator.dev"
 ROLE: Final = f"{NAMESPACE}-demo-bookie-operator-decisions"
 POLLS: Final = 100
 POLL_S: Final = 0.2
+FIX: Final = {"type": "approve-cookie-fix", "bookie": "bookie-1", "planId": "71ec255cbc1f"}
 LOSS: Final = {"type": "accept-loss", "ledger": 7, "reason": "disks burnt"}
 
 
@@ -70,7 +71,8 @@ def until_taken(user: str, spec: dict[str, Any]) -> None:
 def policy() -> Iterator[None]:
     """The CRDs, the policy, and ann and jo, who may both change tasks."""
     done("apply", "--server-side", "--force-conflicts", f"--filename={ROOT / 'crds'}")
-    done("wait", "--for=condition=Established", f"crd/bookietasks.{GROUP}")
+    for kind in ("bookietasks", "bookieclusters"):
+        done("wait", "--for=condition=Established", f"crd/{kind}.{GROUP}")
     kubectl("create", "namespace", NAMESPACE)
     chart = ROOT / "charts" / "bookie-operator"
     version = json.loads(done("version", "--output=json"))["serverVersion"]["gitVersion"]
@@ -84,6 +86,9 @@ def policy() -> Iterator[None]:
     on = f"--namespace={NAMESPACE}"
     done("create", "role", "tasks", "--verb=create", f"--resource=bookietasks.{GROUP}", on)
     done("create", "rolebinding", "tasks", "--role=tasks", "--user=ann", "--user=jo", on)
+    verbs = [f"--verb={verb}" for verb in ("get", "create", "patch", "delete")]
+    done("create", "role", "clusters", *verbs, f"--resource=bookieclusters.{GROUP}", on)
+    done("create", "rolebinding", "clusters", "--role=clusters", "--user=ann", "--user=jo", on)
     yield
     kubectl("delete", "--filename=-", "--wait=false", text=rendered)
     kubectl("delete", "namespace", NAMESPACE, "--wait=false")
@@ -92,8 +97,7 @@ def policy() -> Iterator[None]:
 def test_to_accept_a_loss_is_a_right_of_its_own() -> None:
     why = until_refused("jo", LOSS | {"approvedBy": "jo"})
     assert "jo may not accept-loss" in why and ROLE in why
-    fix = {"type": "approve-cookie-fix", "bookie": "bookie-1", "planId": "71ec255cbc1f"}
-    assert "jo may not approve-cookie-fix" in until_refused("jo", fix)
+    assert "jo may not approve-cookie-fix" in until_refused("jo", FIX | {"approvedBy": "jo"})
 
 
 def test_who_has_the_right_decides_under_the_own_name_alone() -> None:
@@ -102,6 +106,8 @@ def test_who_has_the_right_decides_under_the_own_name_alone() -> None:
     until_taken("ann", LOSS | {"approvedBy": "ann"})
     why = asked("ann", LOSS | {"approvedBy": "jo"})
     assert "approvedBy: found jo, expected ann" in why
+    assert "approvedBy: found nothing, expected ann" in asked("ann", FIX)
+    assert asked("ann", FIX | {"approvedBy": "ann"}) == ""
 
 
 def test_what_decides_about_nothing_needs_no_such_right() -> None:
@@ -109,3 +115,51 @@ def test_what_decides_about_nothing_needs_no_such_right() -> None:
     assert asked("jo", {"type": "audit"}) == ""
     replaced = {"type": "replace-disk", "bookie": "bookie-1", "disk": "ledger-0"}
     assert asked("jo", replaced) == ""
+
+
+def test_to_have_the_data_of_a_cluster_deleted_with_it_is_the_same_right() -> None:
+    name, on = f"bookieclusters.{GROUP}", f"--namespace={NAMESPACE}"
+    why = until_refused_cluster("jo", "Delete")
+    assert "jo may not set spec.retention.whenDeleted to Delete" in why and ROLE in why
+    assert created("jo", "Retain", dry=False) == ""
+    deletes = json.dumps({"spec": {"retention": {"whenDeleted": "Delete"}}})
+    words = ("patch", name, "kept", on, "--type=merge", f"--patch={deletes}")
+    assert "may not set" in kubectl(*words, "--as=jo").stderr
+    done("create", "rolebinding", "delete", f"--clusterrole={ROLE}", "--user=ann", on)
+    for _ in range(POLLS):
+        if kubectl(*words, "--as=ann").returncode == 0:
+            break
+        time.sleep(POLL_S)
+    label = ("patch", name, "kept", on, "--type=merge", "--as=jo")
+    done(*label, '--patch={"metadata": {"labels": {"team": "log"}}}')
+    assert '"Delete"' in done("get", name, "kept", on, "--output=json")
+
+
+def until_refused_cluster(user: str, when_deleted: str) -> str:
+    for _ in range(POLLS):
+        if why := created(user, when_deleted):
+            return why
+        time.sleep(POLL_S)
+    raise AssertionError(f"{user} may have data deleted")
+
+
+def created(user: str, when_deleted: str, *, dry: bool = True) -> str:
+    """What the API server says against a cluster with this retention; empty = it takes it."""
+    manifest = {
+        "apiVersion": f"{GROUP}/v1alpha1",
+        "kind": "BookieCluster",
+        "metadata": {"name": "kept", "namespace": NAMESPACE},
+        "spec": {
+            "replicas": 3,
+            "metadata": {"embedded": {}},
+            "storage": {
+                "disks": [
+                    {"name": "journal", "role": "journal", "size": "1Gi"},
+                    {"name": "ledger-0", "role": "ledger", "size": "1Gi"},
+                ]
+            },
+            "retention": {"whenDeleted": when_deleted},
+        },
+    }
+    words = ("create", "--filename=-", f"--as={user}", *(("--dry-run=server",) if dry else ()))
+    return kubectl(*words, text=json.dumps(manifest)).stderr

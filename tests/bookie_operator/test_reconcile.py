@@ -141,6 +141,22 @@ async def test_a_pending_fix_is_approved_once_seen(loop: Loop) -> None:
     assert loop.control.meant == [known], "D11: nobody else's fix is approved"
 
 
+@pytest.mark.parametrize(
+    ("is_proved", "name"), [(True, "ann"), (False, "ann (as written, not proved)")]
+)
+async def test_the_name_of_who_decided_says_whether_it_was_proved(
+    loop: Loop, is_proved: bool, name: str
+) -> None:
+    loop.reconciler = Reconciler(loop.platform, loop.observer, loop.control, names_proved=is_proved)
+    await loop.settle()
+    waiting = bookie("bookie-0", phase=Phase.AWAITING_APPROVAL, epoch=2, fix=fix_request())
+    loop.control.healths["bookie-0"] = waiting.health
+    wish = {"bookie": "bookie-0", "planId": "plan-1", "approvedBy": "ann"}
+    loop.platform.tasks_seen = [task("approve-cookie-fix", **wish)]
+    await loop.run()
+    assert loop.control.approved == [("bookie-0", "plan-1", name)]
+
+
 async def test_d11_a_namesake_of_another_cluster_is_no_bookie_of_this_one(loop: Loop) -> None:
     await loop.settle()
     namesake = bookie("bookie-0", epoch=1).health

@@ -13,6 +13,7 @@ from bookie_operator.model.cluster import ClusterSpec
 from bookie_operator.model.status import ConditionType
 from bookie_operator.platform.kubernetes import api, names
 from bookie_operator.platform.kubernetes.surroundings import EXECUTOR_VERBS
+from bookie_operator.serve import NAMES_VARIABLE
 from helm_charts import OPERATOR, ROOT, Object, helm, of_kind, only, render, template
 from kubernetes_lab import Lab
 
@@ -486,11 +487,32 @@ def test_who_decides_about_loss_is_checked_by_the_api_server() -> None:
     assert "matchResources" not in binding["spec"], "everywhere"
 
 
+def test_who_has_data_deleted_with_a_cluster_is_checked_as_well() -> None:
+    [policy] = named_policies("retention")
+    [rule] = policy["spec"]["matchConstraints"]["resourceRules"]
+    assert rule["operations"] == ["CREATE", "UPDATE"], "also later, by hand"
+    binding = binding_of(policy)
+    [validation] = policy["spec"]["validations"]
+    assert "subresource('decision')" in validation["expression"]
+    assert "matchResources" not in binding["spec"] and policy["spec"]["failurePolicy"] == "Fail"
+
+
+@pytest.mark.parametrize("words", ["", "--set=decisions.enabled=false", "--kube-version=1.29.0"])
+def test_the_operator_knows_whether_names_are_proved(words: str) -> None:
+    objects = render(OPERATOR, *words.split())
+    [deployment] = of_kind(objects, "Deployment")
+    env = deployment["spec"]["template"]["spec"]["containers"][0]["env"]
+    proved = [one["value"] for one in env if one["name"] == NAMES_VARIABLE]
+    assert proved == ([] if words else ["true"])
+    assert bool(named_policies("decisions", *words.split())) is bool(proved)
+
+
 def test_of_an_operator_of_some_namespaces_it_is_checked_there() -> None:
     some = "--set=watchNamespaces={one,two}"
-    binding = binding_of(decisions(some), some)
-    [where] = binding["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"]
-    assert (where["key"], where["values"]) == ("kubernetes.io/metadata.name", ["one", "two"])
+    for policy in (decisions(some), *named_policies("retention", some)):
+        binding = binding_of(policy, some)
+        [where] = binding["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"]
+        assert (where["key"], where["values"]) == ("kubernetes.io/metadata.name", ["one", "two"])
 
 
 @pytest.mark.parametrize("values", ["decisions.enabled=false", "rbac.create=false"])
@@ -531,7 +553,7 @@ def test_every_part_of_a_spec_that_adds_to_pods_is_for_those_who_may_make_pods()
 def test_policies_of_pods_can_be_left_out() -> None:
     assert not named_policies("executors", "--set=podPolicies.enabled=false")
     bindings = of_kind(render(OPERATOR), "ValidatingAdmissionPolicyBinding")
-    assert len(bindings) == 3
+    assert len(bindings) == 4
 
 
 def named_policies(end: str, *values: str) -> list[Object]:

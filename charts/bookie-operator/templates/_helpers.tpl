@@ -127,3 +127,8 @@ capabilities:
   resources: [roles, rolebindings]
   verbs: [get, list, watch, create, patch, delete]
 {{- end }}
+
+{{/* "true" where the API server judges decisions by an admission policy. */}}
+{{- define "bookie-operator.decides" -}}
+{{- if and .Values.decisions.enabled (semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version) }}true{{ end }}
+{{- end }}

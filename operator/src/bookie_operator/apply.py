@@ -4,6 +4,9 @@ Actions were planned from one observation; each names what it was planned for, s
 refuses when that has changed.
 """
 
+from dataclasses import replace
+from typing import Final
+
 from bookie.errors import UnavailableError
 from bookie.ids import BookieId
 from bookie.metadata.pausing import write_paused
@@ -37,15 +40,20 @@ from bookie_operator.plan.actions import (
     StopJob,
     bookie_of,
 )
+from bookie_operator.plan.disks import OPERATOR
 from bookie_operator.platform import Platform
+
+AS_WRITTEN: Final = "(as written, not proved)"
 
 
 class Applier:
     """The hands of one cluster's reconciler."""
 
-    def __init__(self, platform: Platform, control: Control) -> None:
+    def __init__(self, platform: Platform, control: Control, *, names_proved: bool = False) -> None:
+        """`names_proved`: whoever hands in a decision was made to say their own name."""
         self._platform = platform
         self._control = control
+        self._names_proved = names_proved
 
     async def apply(
         self, action: Action, *, observed: Observed, store: MetadataStore | None
@@ -111,11 +119,21 @@ class Applier:
 
     async def _approve(self, action: ApproveCookieFix, observed: Observed) -> Event:
         to = _control_of(action.bookie_id, observed)
-        await self._control.approve(to, plan_id=action.plan_id, approved_by=action.approved_by)
-        text = f"fix {action.plan_id} approved by {action.approved_by}"
+        by = self._named(action.approved_by)
+        await self._control.approve(to, plan_id=action.plan_id, approved_by=by)
+        text = f"fix {action.plan_id} approved by {by}"
         return Event("CookieFixApproved", text, action.bookie_id)
 
+    def _named(self, name: str) -> str:
+        """For records: without an admission policy anybody may write any name but the operator's,
+        who approves by itself."""
+        is_proved = self._names_proved or name == OPERATOR
+        return name if is_proved else f"{name} {AS_WRITTEN}"
+
     async def _start(self, job: StartJob) -> Event | None:
+        if job.decision is not None:
+            by = self._named(job.decision.approved_by)
+            job = replace(job, decision=replace(job.decision, approved_by=by))
         if not await self._platform.start_job(job):
             return None
         if job.decision is not None:

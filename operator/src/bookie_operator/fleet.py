@@ -61,6 +61,7 @@ class Fleet:
         clock: Clock = utc_now,
         operator_namespace: str = "",
         credentials: Path | None = None,
+        names_proved: bool = False,
     ) -> None:
         """`credentials`: where the operator may keep its own of this cluster; None = nowhere."""
         self.name = name
@@ -71,6 +72,8 @@ class Fleet:
         self._clock = clock
         self._operator_namespace = operator_namespace
         self._credentials = credentials
+        self._names_proved = names_proved
+        """See `Applier`."""
         self._platform: KubernetesPlatform | None = None
         """None until the cluster was read."""
         self._uid = ""
@@ -113,7 +116,13 @@ class Fleet:
                     observer = Observer(
                         self._platform, control, opener=self._opener, clock=self._clock
                     )
-                    reconciler = Reconciler(self._platform, observer, control, on_done=self._count)
+                    reconciler = Reconciler(
+                        self._platform,
+                        observer,
+                        control,
+                        on_done=self._count,
+                        names_proved=self._names_proved,
+                    )
                 assert self._platform is not None
                 tick = await self._pass(reconciler, cluster)
                 await asyncio.sleep(PASS_GAP_S)

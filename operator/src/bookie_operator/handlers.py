@@ -97,6 +97,8 @@ class Operator:
     """Where the operator's pods are; empty = not known."""
     credentials: Path | None = None
     """Where its own of all clusters may lie; None = nowhere."""
+    names_proved: bool = False
+    """An admission policy has people decide in their own names alone."""
 
     def wake(self, namespace: str | None, cluster: str) -> None:
         fleet = self.fleets.get((namespace or "", cluster))
@@ -140,6 +142,7 @@ class Operator:
             metrics=self.metrics,
             operator_namespace=self.own_namespace,
             credentials=self.credentials,
+            names_proved=self.names_proved,
         )
 
     async def take_down(self, namespace: str, name: str, body: Object) -> bool:

@@ -52,11 +52,13 @@ class Reconciler:
         control: Control,
         *,
         on_done: Callable[[Action], None] = lambda action: None,
+        names_proved: bool = False,
     ) -> None:
+        """`names_proved`: see `Applier`."""
         self._platform = platform
         self._observer = observer
         self._on_done = on_done
-        self._applier = Applier(platform, control)
+        self._applier = Applier(platform, control, names_proved=names_proved)
         self._has_published = False
         """A status of this loop's was taken: what was there before is not trusted until then."""
         self._forbidden = ""

@@ -25,6 +25,7 @@ from bookie_operator.platform.kubernetes.lease import Lease, LeaseGuard, acquire
 HTTP_HOST: Final = "0.0.0.0"
 LOGGER: Final = logging.getLogger(__name__)
 LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+NAMES_VARIABLE: Final = "BOOKIE_OPERATOR_NAMES_PROVED"
 
 
 def serve(
@@ -76,19 +77,21 @@ async def run(
     server = await ApiServer.connect()
     metrics = OperatorMetrics()
     http = await serve_http(metrics, host=HTTP_HOST, port=port)
+    make = partial(
+        Operator,
+        metrics=metrics,
+        credentials=credentials,
+        names_proved=are_names_proved(os.environ),
+    )
     try:
         await check_installed(DynamicApi(server, next(iter(namespaces), "")))
         if lease_path:
             namespace, _slash, name = lease_path.partition("/")
             lease = Lease(DynamicApi(server, namespace), name, identity=identity_of(os.environ))
-            make = partial(
-                Operator, metrics=metrics, own_namespace=namespace, credentials=credentials
-            )
+            make = partial(make, own_namespace=namespace)
             await _lead(server, lease, metrics, namespaces, stop, make=make)
         else:
-            operator = Operator(
-                lambda namespace: DynamicApi(server, namespace), metrics, credentials=credentials
-            )
+            operator = make(lambda namespace: DynamicApi(server, namespace))
             await operate(operator, namespaces, stop)
     finally:
         await http.cleanup()
@@ -129,6 +132,11 @@ async def _lead(
             await lease.release()
     if is_lost:
         raise BookieError("the lease of the operators was lost: another one may act now")
+
+
+def are_names_proved(environ: Mapping[str, str]) -> bool:
+    """The chart says so where it has installed its admission policy."""
+    return environ.get(NAMES_VARIABLE) == "true"
 
 
 def identity_of(environ: Mapping[str, str]) -> str:

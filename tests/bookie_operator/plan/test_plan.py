@@ -485,11 +485,41 @@ class TestLoss:
         fourth = plan(cluster(), done, third.status)
         assert status_of(fourth, ConditionType.POSSIBLE_DATA_LOSS) == "False"
 
-    def test_a_recorded_loss_is_never_taken_back(self) -> None:
+    def test_a_recorded_loss_stays_as_long_as_its_record(self) -> None:
         made = plan(cluster(), observed(bookie(B0, losses_recorded=1)), settled())
         assert status_of(made, ConditionType.POSSIBLE_DATA_LOSS) == "True"
         down = plan(cluster(), observed(bookie(B0, running=False)), made.status)
         assert status_of(down, ConditionType.POSSIBLE_DATA_LOSS) == "True"
+
+    def test_a_loss_that_was_taken_back_is_over_with_the_next_clean_audit(self) -> None:
+        report = AuditReport(clean=False, exit_code=3, ledgers=4, lost=1)
+        found = plan(
+            cluster(),
+            observed(bookie(B0, losses_recorded=1), jobs=[audited(report)], seconds=5),
+            ClusterStatus(),
+        )
+        assert status_of(found, ConditionType.POSSIBLE_DATA_LOSS) == "True"
+        taken_back = plan(
+            cluster(),
+            observed(bookie(B0, limbo=1), jobs=[audited(report)], seconds=9),
+            found.status,
+        )
+        assert status_of(taken_back, ConditionType.POSSIBLE_DATA_LOSS) == "True", "AuditMissing"
+        assert status_of(taken_back, ConditionType.LIMBO_PRESENT) == "True"
+        repaired = plan(cluster(), observed(jobs=[audited(report)], seconds=15), taken_back.status)
+        seen = observed(jobs=[audited(report), audited(attempt=2, began=20)], seconds=30)
+        over = plan(cluster(), seen, plan(cluster(), seen, repaired.status).status)
+        assert status_of(over, ConditionType.POSSIBLE_DATA_LOSS) == "False"
+        assert status_of(over, ConditionType.DURABILITY_VERIFIED) == "True"
+
+    def test_limbo_that_a_boot_is_marked_with_again_gets_another_repair(self) -> None:
+        first = plan(cluster(), observed(unclean(limbo=1)), settled())
+        repaired = observed(unclean(limbo=0), jobs=[repair_job()], seconds=30)
+        calm = plan(cluster(), repaired, first.status)
+        again = observed(unclean(limbo=1), jobs=[repair_job()], seconds=60)
+        made = plan(cluster(), again, calm.status)
+        kinds = [one.kind for one in of_type(made, StartJob) if isinstance(one, StartJob)]
+        assert kinds == [JobKind.REPAIR]
 
 
 class TestTasks:

@@ -1,7 +1,7 @@
 """Whether acknowledged entries may be gone: what was seen, what is on record, what was accepted.
 
-Once said it stays until an audit of what came after is clean; a recorded loss stays for good, and
-one that a person accepted hides none that nobody has looked at.
+Once said it stays until an audit of what came after is clean; a recorded loss stays as long as a
+bookie has the record, and one that a person accepted hides none that nobody has looked at.
 """
 
 from collections.abc import Sequence
@@ -32,8 +32,8 @@ NAMED_MAX: Final = 10
 def possible_data_loss(pass_: Pass, *, incidents: Sequence[Incident], certain: int) -> Verdict:
     """Whether acknowledged entries may be gone, of which `certain` copies were made at the least.
 
-    Once said, only a clean audit takes it back; a recorded loss stays, and one that a person
-    accepted hides none that nobody has looked at.
+    Once said, only a clean audit takes it back; a recorded loss stays with its record, and one that
+    a person accepted hides none that nobody has looked at.
     """
     known = _known_loss(pass_)
     if known is not None and known.reason != LOSS_ACCEPTED:
