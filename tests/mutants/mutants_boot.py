@@ -145,6 +145,28 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         tests=(MARKED + "test_s30_limbo_ends_with_the_close_and_the_copies_not_before",),
     ),
     planted(
+        "a loss is taken back and what was denied on its word is denied still",
+        stands_for=("S31 flag cleared before sync",),  # the same harm: a denial without a copy
+        file=CLEAR,
+        old="    return Retraction(into_limbo=True)",
+        new="    return Retraction()",
+        tests=(
+            "tests/bookie/protocol/test_clearing.py::"
+            "test_unknown_is_never_negative_after_a_record_was_taken_back",
+        ),
+    ),
+    planted(
+        "the mark of a loss taken back is cleared by a judgement that was made before it",
+        stands_for=("S31 flag cleared before sync",),  # the same harm
+        file=MARKS,
+        old="            await asyncio.gather(*(self._clear(records[i]) for i in going))",
+        new="            await asyncio.gather(*(self._clear(self._record(i)) for i in going))",
+        tests=(
+            "tests/bookie/server/test_marks.py::"
+            "test_a_mark_that_is_cleared_while_its_record_is_taken_back_stays",
+        ),
+    ),
+    planted(
         "limbo is cleared before the copies are synced",
         stands_for=("limbo cleared before copies are synced", "S31 flag cleared before sync"),
         file=MARKS,
