@@ -20,12 +20,15 @@ CHANGES: dict[str, Callable[[Ledgers], object]] = {
     "cover": lambda ledgers: ledgers.cover(Boundary(3, L7), unchecked=False),
     "fence": lambda ledgers: setattr(ledgers, "fence", Boundary(3, L7)),
     "bury": lambda ledgers: ledgers.bury(L7),
+    "doubt": lambda ledgers: ledgers.doubt(L7, 3),
 }
 """All that changes what the ruling on an add looks at."""
 OTHERS = {
     "revive": "of tombstones alone, which have no permit",
     "finish_unchecked": "no ruling on an add looks at it",
     "note_losses": "no ruling on an add looks at it",
+    "note_decisions": "no ruling on an add looks at it",
+    "retract": "no ruling on an add looks at it",
     "take_dirty": "of what no index has",
     "give_back": "of what no index has",
     "is_deleted": "asks", "deleted": "asks", "limbo": "asks", "is_unchecked": "asks",
