@@ -162,6 +162,23 @@ async def test_a_recorded_loss_is_shown_with_the_availability(
     assert (await control.availability(fleet.ids[0], [LedgerId(8)]))[LedgerId(8)].lost == EMPTY
 
 
+async def test_a_loss_is_taken_back_of_what_is_named_and_of_all(
+    control: BookieControl, fleet: FakeFleet, store: MetadataStore
+) -> None:
+    await closed_ledger(fleet, store, last=9)
+    put(fleet, 0, 0, 2)
+    lost = EntrySet.from_ranges([(2, 3), (7, 7)])
+    first = fleet.ids[0]
+    await control.record_loss(
+        first, LEDGER, lost, reason="test", by_person=False, answered_by=fleet.ids
+    )
+    some, by = EntrySet.from_ranges([(3, 5)]), {"by": "ann", "reason": "wrong"}
+    assert await control.retract_loss(first, LEDGER, some, **by) == (True, "", 1, True)
+    assert await control.retract_loss(first, LEDGER, EMPTY, **by) == (True, "", 2, True)
+    holding = (await control.availability(first, [LEDGER]))[LEDGER]
+    assert holding.lost == EMPTY and holding.status is Status.UNKNOWN
+
+
 async def test_another_bookie_at_the_address_answers_nothing_and_is_changed_by_nothing(
     fleet: FakeFleet, store: MetadataStore
 ) -> None:
