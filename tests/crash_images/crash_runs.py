@@ -309,7 +309,10 @@ async def losses(bookie: RecordedBookie) -> None:
 
 
 async def retraction(bookie: RecordedBookie) -> None:
-    """A loss record is taken back after a mark was cleared on its word: its entry is unknown."""
+    """A loss record is taken back after a mark was cleared on its word: its entry is unknown.
+
+    In a mode in which a crash leaves no marks: only that of the retraction keeps from a denial.
+    """
     await bookie.boot()
     ledger = await bookie.ledger()
     await bookie.add(ledger, 0, 2)
@@ -320,6 +323,8 @@ async def retraction(bookie: RecordedBookie) -> None:
     await bookie.close_ledger(ledger, 2)
     assert not await bookie.record_loss(ledger, 2, 2)
     assert all(await bookie.clear(ledger)) and await bookie.finish_unchecked()
+    assert await bookie.stop() is None
+    await bookie.boot(DurabilityMode.SYNC)
     bookie.begin_trace()
     await bookie.retract_loss(ledger)
     await bookie.flush()
