@@ -47,10 +47,6 @@ MANIFEST: Final = {
 }
 FLEET_WORDS: Final = ("-m", "bookie_operator", "local")
 HALF_OPEN: Final = 200
-CONTROL_CALLS: Final = (
-    "GetHealth", "ListLimbo", "GetAvailability", "ClearLimbo", "RecordLoss", "RecheckEntries",
-    "ApproveCookieFix", "ApproveCollection", "SetReadOnly", "Drain", "Flush",
-)  # fmt: skip
 OF_JOBS: Final = frozenset(
     {
         "GetHealth",
@@ -143,7 +139,7 @@ def attacks(target: Target, folder: Path, ledger_id: int) -> Iterator[Attack]:
     meant = {"bookie-id": bookie["bookieId"], "cluster-id": "any", "boot-epoch": "0"}
     admin = f"127.0.0.1:{bookie['ports']['admin']}"
     for who, allowed in insiders:
-        for method in CONTROL_CALLS:
+        for method in calls.methods:
             if method not in allowed:
                 yield Attack(
                     "control plane", who, method, partial(calls.call, who, admin, method, meant)

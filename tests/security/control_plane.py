@@ -27,6 +27,10 @@ class Calls:
         self.messages = importlib.import_module("bookie_admin_pb2")
         self.service = self.messages.DESCRIPTOR.services_by_name["BookieAdmin"]
 
+    @property
+    def methods(self) -> list[str]:
+        return [one.name for one in self.service.methods]
+
     def request(self, method: str) -> Any:
         """As harmful as it can be."""
         pb = self.messages

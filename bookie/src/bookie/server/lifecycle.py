@@ -142,6 +142,7 @@ class Bookie:
         self._open_metadata = self._host.open_metadata or partial(
             open_store, settings=zookeeper_settings(settings)
         )
+        """Opens the metadata store behind a URL."""
         self.state = BookieState(settings.bookie_id, clock=self._host.clock)
         asked = settings.authentication
         self._authentication = (
