@@ -44,9 +44,9 @@ BENCHMARKS: Final[dict[str, Callable[[Options], Iterator[Row]]]] = {
     "boot": bench_boot.rows,
     "repair": bench_repair.rows,
     "latency": bench_latency.rows,
+    "tls": bench_tls.rows,
     "scale": bench_scale.rows,
     "apache": bench_apache.rows,
-    "tls": bench_tls.rows,
 }
 FULL_ONLY: Final = frozenset({"apache", "scale"})
 """Not measured without `--full`, unless `--only` names them."""
