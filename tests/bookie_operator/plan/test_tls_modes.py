@@ -7,7 +7,14 @@ from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
 from bookie_operator.model.status import BookieState, BookieStatus, ClusterStatus
 from bookie_operator.model.tls import TlsMode
-from bookie_operator.plan.tls_modes import clients_now, mode_now, spec_in_force, taken_modes
+from bookie_operator.plan.tls_modes import (
+    clients_now,
+    farthest,
+    mode_now,
+    spec_in_force,
+    store_has_tls,
+    taken_modes,
+)
 from operator_scenes import bookie, cluster, observed
 
 OFF, ACCEPTED, REQUIRED = TlsMode
@@ -90,3 +97,30 @@ def test_a_running_plain_fleet_is_to_take_both_first() -> None:
     wanted = cluster(tls={"mode": "Required"})
     assert spec_in_force(wanted, observed(), ClusterStatus()).tls.mode is ACCEPTED
     assert spec_in_force(cluster(), observed(), ClusterStatus()) is not None
+
+
+def status_at(url: str) -> ClusterStatus:
+    return ClusterStatus.model_validate({"metadata": {"url": url}})
+
+
+@pytest.mark.parametrize(
+    ("mode", "url", "has_tls"),
+    [
+        (REQUIRED, "", True),
+        (ACCEPTED, "", False),
+        (OFF, "", False),
+        (REQUIRED, "zk://z:1/l", False),
+        (OFF, "zks://z:1/l", True),
+    ],
+)
+def test_a_zookeeper_stays_as_it_was_first_made(mode: TlsMode, url: str, has_tls: bool) -> None:
+    spec = cluster(tls={"mode": mode.value}, metadata={"embedded": {}}).spec
+    assert store_has_tls(spec, status_at(url)) is has_tls
+
+
+def test_without_credentials_nobody_would_reach_a_zookeeper_under_tls() -> None:
+    spec = cluster(metadata={"embedded": {}}).spec
+    assert farthest(spec, status_at("zks://z:1/l")) is ACCEPTED
+    assert farthest(spec, status_at("zk://z:1/l")) is OFF
+    elsewhere = cluster(metadata={"connect": "zk://z:1/l"}).spec
+    assert farthest(elsewhere, status_at("zk://z:1/l")) is OFF

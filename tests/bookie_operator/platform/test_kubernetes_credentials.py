@@ -29,6 +29,7 @@ from bookie_operator.platform.kubernetes.api import (
 )
 from bookie_operator.platform.kubernetes.credentials import DIRECTORY, secret_name
 from bookie_operator.platform.kubernetes.jobs import job_manifest
+from fake_controllers import secrets_of
 from fake_platform import FakeControl
 from kubernetes_lab import B0, Lab, repair_job
 from operator_scenes import T0, cluster
@@ -205,12 +206,24 @@ async def test_the_key_of_the_authority_is_mounted_nowhere() -> None:
     assert len(made) == 3 and all("demo-ca" not in json.dumps(one) for one in made)
 
 
-async def test_zookeeper_starts_without_its_credentials_and_has_them_once_they_are_there() -> None:
+async def test_the_zookeeper_of_a_new_fleet_under_tls_does_not_start_in_plain() -> None:
     lab = secure(metadata={"embedded": {}})
     await lab.reach_metadata()
     pod = lab.api.the(STATEFUL_SET, "demo-zookeeper")["spec"]["template"]["spec"]
     assert mounts(pod) == {DIRECTORY: "demo-zookeeper-tls"}
-    assert all(one["secret"]["optional"] for one in pod["volumes"] if "secret" in one)
+    assert secrets_of({"spec": pod}) == ["demo-zookeeper-tls"], "it waits for its certificate"
+    told = {one["name"]: one["value"] for one in pod["containers"][0]["env"]}
+    assert told["BOOKIE_TLS__DIRECTORY"] == DIRECTORY
+    assert (await lab.platform.metadata_url(lab.cluster)).startswith("zks://")
+
+
+async def test_a_zookeeper_that_was_made_in_plain_stays_so() -> None:
+    lab = secure(metadata={"embedded": {}})
+    plain = ClusterStatus.model_validate({"metadata": {"url": "zk://z:2181/ledgers"}})
+    older = lab.cluster.model_copy(update={"status": plain})
+    assert (await lab.platform.metadata_url(older)).startswith("zk://")
+    pod = lab.api.the(STATEFUL_SET, "demo-zookeeper")["spec"]["template"]["spec"]
+    assert not mounts(pod)
 
 
 @pytest.mark.parametrize("http", [False, True])

@@ -11,7 +11,7 @@ from bookie_operator.model.tls import TlsMode
 from bookie_operator.plan.certificate_troubles import MISSING, Trouble, day
 from bookie_operator.plan.certificates import PENDING
 from bookie_operator.plan.findings import Findings, Verdict
-from bookie_operator.plan.tls_modes import taken_modes
+from bookie_operator.plan.tls_modes import farthest, taken_modes
 
 NAMED_MAX: Final = 5
 """Certificates and bookies that a message names."""
@@ -56,10 +56,14 @@ def _named(troubles: tuple[Trouble, ...]) -> str:
 def tls_in_force(found: Findings) -> Verdict:
     """Every bookie takes what the spec says."""
     pass_ = found.pass_
-    wanted, now = pass_.cluster.spec.tls.mode, pass_.spec.tls.mode
+    asked, now = pass_.cluster.spec.tls.mode, pass_.spec.tls.mode
+    wanted = farthest(pass_.cluster.spec, pass_.previous)
     taken = taken_modes(pass_.observed, pass_.previous)
     lacking = {name: sorted(modes - {now}) for name, modes in taken.items() if modes - {now}}
     others = [f"{name} ({'/'.join(modes)})" for name, modes in lacking.items()]
+    if wanted is now and not others and wanted is not asked:
+        message = f"{asked.value} is not reached: ZooKeeper is under TLS and stays so"
+        return Verdict("False", "ZooKeeperHasTls", f"{message}; every bookie takes {now.value}")
     if wanted is now and not others:
         return Verdict("True", "InForce", f"every bookie takes {wanted.value}")
     waiting = found.refused(PENDING)

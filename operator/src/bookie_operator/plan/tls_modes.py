@@ -5,6 +5,7 @@ each one is seen to have made the step before, and so the way may be turned at a
 """
 
 from collections.abc import Collection, Mapping
+from typing import Final
 
 from bookie.ids import BookieId
 
@@ -12,6 +13,8 @@ from bookie_operator.model.cluster import BookieCluster, ClusterSpec
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import Observed
+
+TLS_URL: Final = "zks://"
 
 
 def mode_now(wanted: TlsMode, taken: Collection[TlsMode]) -> TlsMode:
@@ -59,8 +62,21 @@ def spec_in_force(
 ) -> ClusterSpec:
     """The spec with the mode that bookies are to have now."""
     spec = cluster.spec
-    mode = mode_now(spec.tls.mode, all_taken(observed, previous))
+    mode = mode_now(farthest(spec, previous), all_taken(observed, previous))
     return spec if mode is spec.tls.mode else with_mode(spec, mode)
+
+
+def farthest(spec: ClusterSpec, previous: ClusterStatus) -> TlsMode:
+    """The mode that bookies can come to. A ZooKeeper of the cluster's own that is under TLS stays
+    so, and without credentials no bookie could reach it."""
+    keeps_tls = spec.metadata.embedded is not None and store_has_tls(spec, previous)
+    return TlsMode.ACCEPTED if spec.tls.mode is TlsMode.OFF and keeps_tls else spec.tls.mode
+
+
+def store_has_tls(spec: ClusterSpec, status: ClusterStatus) -> bool:
+    """Of a ZooKeeper of the cluster's own: as it was first made, for all its life."""
+    url = status.metadata.url
+    return url.startswith(TLS_URL) if url else spec.tls.mode is TlsMode.REQUIRED
 
 
 def with_mode(spec: ClusterSpec, mode: TlsMode) -> ClusterSpec:

@@ -135,7 +135,7 @@ class LocalPlatform:
 
     async def metadata_url(self, cluster: BookieCluster) -> str:
         wanted = cluster.spec.metadata.connect
-        wants_tls = cluster.spec.tls.mode is not TlsMode.OFF
+        wants_tls = cluster.spec.tls.mode is TlsMode.REQUIRED
         url = wanted if wanted is not None else await self._embedded.url(wants_tls=wants_tls)
         self._kubelet.metadata_url = url
         return url

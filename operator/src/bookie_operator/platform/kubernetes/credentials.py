@@ -118,19 +118,16 @@ def with_credentials(
     mode: TlsMode,
     *,
     bookie_id: BookieId | str = "",
-    optional: bool = False,
 ) -> Part:
     """A pod whose first container has the credentials of this role, and talks so; as it is where
-    that is plain. `optional`: it starts without them as well."""
+    that is plain."""
     if mode is TlsMode.OFF:
         return dict(pod)
     name = secret_name(cluster, Principal("", cluster, role, bookie_id or role.value))
     first, *others = pod["containers"]
     source: Part = {"secretName": name, "defaultMode": OWNER_AND_GROUP}
-    if optional:
-        source["optional"] = True
     mount = {"name": VOLUME, "mountPath": DIRECTORY, "readOnly": True}
-    env = [] if role is Role.ZOOKEEPER else value_env(client_environment(DIRECTORY, mode))
+    env = value_env(client_environment(DIRECTORY, mode))
     container = {
         **first,
         "env": [*(first.get("env") or ()), *env],

@@ -10,6 +10,8 @@ from bookie.pods import container_security
 from bookie.tls.principals import Role
 
 from bookie_operator.model.cluster import BookieCluster, EmbeddedMetadata
+from bookie_operator.model.tls import TlsMode
+from bookie_operator.plan.tls_modes import store_has_tls
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import (
     BUDGET,
@@ -103,7 +105,8 @@ def disruption_budget(cluster: BookieCluster, allowed: int) -> Wanted:
 
 def zookeeper_url(cluster: BookieCluster) -> str:
     name, namespace = cluster.metadata.name, cluster.metadata.namespace
-    return f"zk://{names.zookeeper_name(name)}.{namespace}.svc:{ZOOKEEPER_PORT}/ledgers"
+    scheme = "zks" if store_has_tls(cluster.spec, cluster.status) else "zk"
+    return f"{scheme}://{names.zookeeper_name(name)}.{namespace}.svc:{ZOOKEEPER_PORT}/ledgers"
 
 
 def zookeeper(cluster: BookieCluster) -> list[Wanted]:
@@ -111,6 +114,7 @@ def zookeeper(cluster: BookieCluster) -> list[Wanted]:
     wanted = cluster.spec.metadata.embedded
     assert wanted is not None, "asked for a cluster that has a ZooKeeper elsewhere"
     name = names.zookeeper_name(cluster.metadata.name)
+    has_tls = store_has_tls(cluster.spec, cluster.status)
     chosen = names.selector(cluster.metadata.name, names.ZOOKEEPER)
     service = {
         "selector": chosen,
@@ -130,8 +134,7 @@ def zookeeper(cluster: BookieCluster) -> list[Wanted]:
                     _zookeeper_pod(cluster, wanted),
                     cluster.metadata.name,
                     Role.ZOOKEEPER,
-                    cluster.spec.tls.mode,
-                    optional=True,
+                    TlsMode.REQUIRED if has_tls else TlsMode.OFF,
                 ),
             },
             cluster.spec.zookeeper_pod,
