@@ -46,6 +46,7 @@ mutation-map: install ; PYTHONPATH=tests/mutants $(BIN)/python tests/mutation --
 mutation-nightly: install ; PYTHONPATH=tests/mutants $(BIN)/python tests/mutation --nightly --sample $(SAMPLE) --seed $(or $(SEED),1) --json docs/proof/mutation.json
 repair-scale: install ; PYTHONPATH=tests/support $(BIN)/python tests/repair_scale --story $(STORY) --ledgers $(LEDGERS) --json $(RESULTS)/$(STORY)-scale.json
 crash-images: install ; $(BIN)/python tests/crash_images --json $(RESULTS)/crash-images.json
+fuzz: install ; $(BIN)/python tests/hostile --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ONLY:%=--only %)
 soak: install ; $(BIN)/python tests/soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --json $(RESULTS)/soak.json
 judge: install ; $(BIN)/python e2e/judge
 judge-local: install ; $(BIN)/python e2e/judge/local.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(MODE:%=--mode %) --json $(RESULTS)/judge.json
@@ -130,4 +131,4 @@ release:
 load:
 	kind load docker-image --name $(CLUSTER) $(IMAGES:%=bookie-operator/%:$(TAG))
 
-.PHONY: install demo lines lint types test test-java test-security test-ipv6 proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale soak judge judge-local judge-mutants e2e bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds dashboards dashboards-proof older-chart base wheels constraints images sbom provenance contents scan release load
+.PHONY: install demo lines lint types test test-java test-security test-ipv6 proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale fuzz fuzz soak judge judge-local judge-mutants e2e bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds dashboards dashboards-proof older-chart base wheels constraints images sbom provenance contents scan release load

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from bookie.bounded import parse_json
 from bookie.errors import StorageError
 from bookie.storage.disk import Disk, read_file, write_file
 from bookie.storage.modes import DurabilityMode
@@ -54,15 +55,21 @@ class Marker:
     def decode(cls, content: bytes) -> "Marker":
         """ValueError, KeyError or TypeError when the bytes are no marker; versions before wrote
         epoch and mode alone."""
-        fields = json.loads(content)
+        fields = parse_json(content)
         return cls(
-            int(fields["bootEpoch"]),
+            _number(fields["bootEpoch"]),
             DurabilityMode(fields["mode"]),
-            int(fields.get("generation", 0)),
-            int(fields.get("confirmed", 0)),
+            _number(fields.get("generation", 0)),
+            _number(fields.get("confirmed", 0)),
             str(fields.get("holder", "")),
             fields.get("clean", False) is True,
         )
+
+
+def _number(value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"found {value!r:.60}, expected a number from 0 on")
+    return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
+from bookie.bounded import parse_json
 from bookie.errors import CorruptError
 from bookie.storage.disk import Disk, read_file, write_file
 
@@ -57,7 +58,7 @@ def read_stamp(disk: Disk, directory: Path) -> Stamp | None:
     if content is None:
         return None
     try:
-        return _parse(json.loads(content))
+        return _parse(parse_json(content))
     except (ValueError, TypeError, AttributeError) as error:
         raise CorruptError(
             f"{directory / STAMP_NAME} is no stamp ({type(error).__name__}: {error}): "
@@ -66,15 +67,17 @@ def read_stamp(disk: Disk, directory: Path) -> Stamp | None:
 
 
 def _parse(found: Any) -> Stamp:
-    uids = tuple(found.pop("volume_uids", ()))
-    stamp = Stamp(**found, volume_uids=uids)
+    uids = found.pop("volume_uids", [])
+    stamp = Stamp(**found, volume_uids=tuple(uids))
     wrong = [
         field.name
         for field in fields(Stamp)
         if type(getattr(stamp, field.name)) is not field.type and field.name != "volume_uids"
     ]
-    if wrong or not all(isinstance(uid, str) for uid in uids):
+    if wrong or type(uids) is not list or not all(isinstance(uid, str) for uid in uids):
         raise ValueError(f"wrong type of {', '.join(wrong) or 'volume_uids'}")
+    if min(stamp.index, stamp.ledger_directories, stamp.routing_version, stamp.boot_epoch) < 0:
+        raise ValueError("a number is below 0")
     return stamp
 
 

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
+from bookie.bounded import parse_json
 from bookie.errors import BadRequestError, MetadataConflictError, UnavailableError
 from bookie.ids import LedgerId
 from bookie.metadata.store import MetadataStore
@@ -64,9 +65,9 @@ class LedgerList:
     def decode(cls, stored: bytes) -> "LedgerList":
         """Parse the stored bytes; BadRequestError when they are not such a list."""
         try:
-            fields = json.loads(stored)
+            fields = parse_json(stored)
             version, ids, gone = fields["version"], fields["ledgers"], fields["deleting"]
-            parsed = cls(tuple(map(LedgerId, map(int, ids))), tuple(map(LedgerId, map(int, gone))))
+            parsed = cls(_ledger_ids(ids), _ledger_ids(gone))
         except (ValueError, TypeError, KeyError) as error:
             raise BadRequestError(f"not a list of ledgers: {stored[:80]!r} ({error})") from error
         if version != LIST_VERSION:
@@ -74,6 +75,12 @@ class LedgerList:
                 f"list of ledgers has version {version}, this program knows {LIST_VERSION}"
             )
         return parsed
+
+
+def _ledger_ids(found: object) -> tuple[LedgerId, ...]:
+    if not isinstance(found, list) or not all(type(one) is int and one >= 0 for one in found):
+        raise ValueError(f"found {found!r:.60}, expected a list of ledger ids")
+    return tuple(map(LedgerId, found))
 
 
 class ListStore:

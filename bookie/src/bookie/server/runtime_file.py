@@ -5,8 +5,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
+from bookie.bounded import parse_json
 from bookie.storage.disk import RealDisk, mapped, write_file
+
+PID_MAX: Final = 2**31 - 1
 
 
 @dataclass(slots=True)
@@ -44,10 +48,16 @@ class RuntimeFile:
 
     def _is_taken(self) -> bool:
         try:
-            pid = int(json.loads((self.path or Path()).read_text(encoding="utf-8"))["pid"])
+            pid = _pid(parse_json((self.path or Path()).read_text(encoding="utf-8"))["pid"])
         except (OSError, ValueError, KeyError, TypeError):
             return False
         return pid != os.getpid() and is_alive(pid)
+
+
+def _pid(value: object) -> int:
+    if type(value) is not int or not 0 < value <= PID_MAX:
+        raise ValueError(f"found {value!r:.60}, expected the id of a process")
+    return value
 
 
 def is_alive(pid: int) -> bool:

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -33,6 +32,7 @@ from bookie.pods import ADVERTISED_FILE, RACK_FILE
 from bookie.server.advertised import PROTOCOLS, endpoints_of
 from bookie.server.rack import RACK, RACK_BYTES_MAX
 from bookie.storage.modes import DurabilityMode
+from bookie.yaml_text import YAML_CHARACTERS_MAX, parse_yaml
 
 ENVIRONMENT_PREFIX = "BOOKIE_"
 KIB = 1024
@@ -284,13 +284,13 @@ class BookieSettings(_Section):
 def load_settings(path: Path, environment: Mapping[str, str]) -> BookieSettings:
     """Settings of the file with the environment's overrides; SettingsError says what is wrong."""
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open(encoding="utf-8") as file:
+            text = file.read(YAML_CHARACTERS_MAX + 1)
     except OSError as error:
         raise SettingsError(f"cannot read settings {path}: {error.strerror}") from error
-    try:
-        tree = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise SettingsError(f"{path} is not valid YAML: {error}") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{path} is not valid YAML: it is no UTF-8") from error
+    tree = _yaml_value(text, source=str(path))
     if not isinstance(tree, dict):
         raise SettingsError(f"{path} must hold a mapping of settings, found {type(tree).__name__}")
     apply_environment(tree, environment)
@@ -320,7 +320,20 @@ def apply_environment(tree: dict[str, Any], environment: Mapping[str, str]) -> N
             node = node.setdefault(to_camel(field), {})
             if not isinstance(node, dict) or model is None:
                 raise SettingsError(f"environment variable {name}: {section} has no keys inside")
-        node[to_camel(_field(model, key, variable=name))] = yaml.safe_load(environment[name])
+        node[to_camel(_field(model, key, variable=name))] = _yaml_value(
+            environment[name], source=f"environment variable {name}"
+        )
+
+
+def _yaml_value(text: str, *, source: str) -> Any:
+    """The one value of a text, None for an empty one."""
+    try:
+        documents = parse_yaml(text)
+    except ValueError as error:
+        raise SettingsError(f"{source} is not valid YAML: {error}") from error
+    if len(documents) > 1:
+        raise SettingsError(f"{source} holds {len(documents)} documents of YAML, expected one")
+    return documents[0] if documents else None
 
 
 def _section_of(annotation: Any) -> type[BaseModel] | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
+from bookie.bounded import parse_json
 from bookie.errors import CorruptError
 from bookie.storage.records import Boundary
 
@@ -63,8 +64,8 @@ class DirectoryFacts:
         """From the rows of the fact table; CorruptError when one makes no sense."""
         fence, unchecked = rows.get(_FENCE), rows.get(_UNCHECKED)
         try:
-            file_id, offset = json.loads(rows.get(_POSITION, b"[0, 0]"))
-            found = json.loads(rows.get(_SUSPICIONS, b"[]"))
+            file_id, offset = parse_json(rows.get(_POSITION, b"[0, 0]"))
+            found = parse_json(rows.get(_SUSPICIONS, b"[]"))
             return cls(
                 (int(file_id), int(offset)),
                 Boundary.decode(fence) if fence is not None else None,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
+from bookie.yaml_text import YAML_CHARACTERS_MAX, parse_yaml
 from pydantic import BaseModel, ValidationError
 
 from bookie_operator.errors import ManifestError
@@ -44,10 +44,11 @@ def mistakes_of(model: type[BaseModel], error: ValidationError) -> list[str]:
 
 def _load(path: Path, model: type[Model]) -> Model:
     try:
-        documents = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+        with path.open(encoding="utf-8") as file:
+            documents = parse_yaml(file.read(YAML_CHARACTERS_MAX + 1))
     except OSError as error:
         raise ManifestError(f"cannot read {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise ManifestError(f"{path} is not valid YAML: {error}") from error
     found = [tree for tree in documents if tree is not None]
     kinds = [tree.get("kind") if isinstance(tree, dict) else type(tree).__name__ for tree in found]

@@ -101,7 +101,7 @@ class LocalFolders:
             if not path.exists():
                 continue
             for line in path.read_text(encoding="utf-8").splitlines():
-                with suppress(ValueError):
+                with suppress(ValueError, RecursionError):
                     yield json.loads(line)
 
 
@@ -130,7 +130,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
         tree = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise LocalError(f"{path} is unreadable ({error}): move it away to go on") from error
     if not isinstance(tree, dict):
         raise LocalError(f"{path} holds a {type(tree).__name__}, expected an object")

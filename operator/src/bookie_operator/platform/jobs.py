@@ -177,7 +177,7 @@ def _result(path: Path) -> dict[str, Any] | None:
         if path.stat().st_size > RESULT_BYTES_MAX:
             return None
         tree = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return tree if isinstance(tree, dict) else None
 

@@ -185,11 +185,12 @@ class Kubelet:
         path = self._folders.bookie(record.template.bookie_id) / "runtime.json"
         try:
             ready = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            pid, port = ready["pid"], ready["ports"]["admin"]
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
-        if record.process is None or ready.get("pid") != record.process.pid:
+        if record.process is None or pid != record.process.pid:
             return None
-        return at_port(loopback(), ready["ports"]["admin"])
+        return at_port(loopback(), port)
 
     def _note_end(self, bookie_id: BookieId) -> None:
         record = self._records[bookie_id]

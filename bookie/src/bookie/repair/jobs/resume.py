@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from bookie.bounded import inflate, parse_json
 from bookie.errors import BookieError
 from bookie.ids import BookieId, LedgerId
 from bookie.metadata.rewriting import packed_to_fit, rewrite
@@ -65,6 +66,28 @@ def digest_of(ledger_ids: Sequence[LedgerId], versions: Sequence[int]) -> str:
     for ledger_id, version in zip(ledger_ids, versions, strict=True):
         facts.update(struct.pack(">qq", ledger_id, version))
     return facts.hexdigest()
+
+
+def _blocks(rows: object) -> list[Block]:
+    """ValueError or TypeError when these are no blocks that follow one another."""
+    if not isinstance(rows, list):
+        raise ValueError("the blocks are no list")
+    blocks = [Block(*row) for row in rows]
+    for block in blocks:
+        numbers = (block.first, block.last, block.ledgers, block.at)
+        if not all(type(n) is int and n >= 0 for n in numbers) or type(block.digest) is not str:
+            raise ValueError("a block has other types")
+        if not 0 < block.ledgers <= block.last - block.first + 1:
+            raise ValueError("a block has more ledgers than there is room for")
+    if any(one.last >= other.first for one, other in pairwise(blocks)):
+        raise ValueError("blocks overlap")
+    return blocks
+
+
+def _names(found: object) -> set[BookieId]:
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise ValueError("the bookies are no list of names")
+    return set(map(BookieId, found))
 
 
 @dataclass(slots=True)
@@ -153,7 +176,7 @@ class Checkpoint:
     def _read(self, raw: bytes) -> list[Block]:
         """Blocks that may count; none of what is not ours, with a word about it."""
         try:
-            tree = json.loads(zlib.decompress(raw))
+            tree = parse_json(inflate(raw))
             known, schema = tree["instance_id"], tree["schema"]
             if (known, schema) != (self._instance_id, SCHEMA):
                 self._say(
@@ -161,10 +184,10 @@ class Checkpoint:
                     f"is {self._instance_id} (schema {SCHEMA}): it is left unread and replaced"
                 )
                 return []
-            blocks = [Block(*row) for row in tree["blocks"]]
+            blocks = _blocks(tree["blocks"])
             young = [block for block in blocks if self._clock() - block.at <= AGE_MAX_S]
-            self.touched |= set(map(BookieId, tree["touched"]))
-        except (ValueError, KeyError, TypeError, zlib.error) as error:
+            self.touched |= _names(tree["touched"])
+        except (ValueError, KeyError, TypeError) as error:
             self._say(f"the checkpoint {self.name} is none ({error!r}): it is replaced")
             return []
         return young

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import yaml
 
 from bookie.errors import SettingsError
 from bookie.ids import BookieId, EntryId, LedgerId
@@ -19,6 +18,7 @@ from bookie.protocol.availability import Ids
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.placement import Adherence, Racks, adherence
 from bookie.repair.judge.columns import Flags, LedgerColumns, bounds_of, rows_of
+from bookie.yaml_text import parse_yaml
 
 CELLS_MAX: Final = 1 << 22
 """Of write sets looked at side by side."""
@@ -35,14 +35,15 @@ def racks_of(infos: Mapping[BookieId, BookieInfo], overrides: Mapping[BookieId, 
 def read_racks(path: Path) -> dict[BookieId, str]:
     """A YAML mapping from bookie id to rack. SettingsError when it is none."""
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
+        documents = parse_yaml(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise SettingsError(f"cannot read racks from {path}: {error}") from error
+    found = documents[0] if len(documents) == 1 else None
     if not isinstance(found, dict):
         raise SettingsError(f"{path} is no mapping from bookies to racks")
     for bookie_id, rack in found.items():
         if not isinstance(rack, str) or not rack.startswith("/"):
-            raise SettingsError(f"{path}: the rack of {bookie_id} is {rack!r}, expected /rack")
+            raise SettingsError(f"{path}: the rack of {bookie_id} is {rack!r:.60}, expected /rack")
     return {BookieId(str(bookie_id)): rack for bookie_id, rack in found.items()}
 
 

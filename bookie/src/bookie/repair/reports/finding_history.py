@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
+from bookie.bounded import inflate, parse_json
 from bookie.errors import SettingsError
 from bookie.metadata.rewriting import packed_to_fit, rewrite
 from bookie.metadata.store import MetadataStore
@@ -38,6 +39,21 @@ class Seen(NamedTuple):
     last_ms: int
 
 
+def _row(
+    name: object, ledger_id: object, bookie_id: object, first_ms: object, last_ms: object
+) -> tuple[Key, Seen]:
+    """ValueError when one of them is not what `History.encode` writes."""
+    if not (
+        isinstance(name, str)
+        and (ledger_id is None or type(ledger_id) is int)
+        and (bookie_id is None or isinstance(bookie_id, str))
+        and type(first_ms) is int
+        and type(last_ms) is int
+    ):
+        raise ValueError("found a row of other types, expected class, ledger, bookie and two times")
+    return Key(name, ledger_id, bookie_id), Seen(first_ms, last_ms)
+
+
 @dataclass(frozen=True, slots=True)
 class History:
     """All findings that are open, as the last audit left them."""
@@ -59,10 +75,11 @@ class History:
         """SettingsError when these bytes are no history."""
         try:
             head, *lines = raw.decode().splitlines()
-            if json.loads(head) != {"history": VERSION}:
+            if parse_json(head) != {"history": VERSION}:
                 raise ValueError("another version")
-            rows = map(json.loads, lines)
-            return cls({Key(n, i, b): Seen(int(f), int(last)) for n, i, b, f, last in rows})
+            if len(lines) > FINDINGS_MAX:
+                raise ValueError(f"{len(lines)} findings, at most {FINDINGS_MAX} are remembered")
+            return cls(dict(_row(*parse_json(line)) for line in lines))
         except (ValueError, TypeError) as error:
             raise SettingsError(f"no history of findings: {error}") from error
 
@@ -149,8 +166,8 @@ def _unpacked(raw: bytes | None) -> History:
     if raw is None:
         return History()
     try:
-        return History.decode(zlib.decompress(raw))
-    except (zlib.error, SettingsError):
+        return History.decode(inflate(raw))
+    except (ValueError, SettingsError):
         return History()  # of an older version: findings are seen for the first time once more
 
 

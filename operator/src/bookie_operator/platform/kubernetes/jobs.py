@@ -255,7 +255,7 @@ def _plain(metadata: Object) -> Job | None:
     try:
         facts = json.loads(metadata["annotations"][names.JOB_FACTS])
         job = job_of_facts(metadata["name"], facts)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, ArithmeticError, RecursionError):
         return None
     return job if job.started_at.tzinfo is not None else None
 
@@ -303,7 +303,7 @@ def _end(status: Mapping[str, Any]) -> tuple[datetime, str] | None:
 def _summary(message: str | None) -> Mapping[str, Any]:
     try:
         tree = json.loads(message or "")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return tree if isinstance(tree, dict) else {}
 

@@ -1,0 +1,71 @@
+"""YAML that others wrote, to values: whatever is in it, values or a ValueError.
+
+The parser's own safe schema makes no objects, but aliases of aliases make of a kilobyte more than
+there are atoms, nesting ends the stack, and a tag on what it does not fit is an error of any kind.
+"""
+
+from typing import Any, Final
+
+import yaml
+
+YAML_CHARACTERS_MAX: Final = 256 * 1024
+"""Of a text, and of what its aliases make of it."""
+YAML_DEPTH_MAX: Final = 50
+YAML_DIGITS_MAX: Final = 100
+
+
+def parse_yaml(text: str) -> list[Any]:
+    """The documents of a text, by the safe schema of YAML."""
+    if len(text) > YAML_CHARACTERS_MAX:
+        raise ValueError(f"it has {len(text)} characters, at most {YAML_CHARACTERS_MAX} are read")
+    found = []
+    try:
+        loader = _Loader(text)
+        while loader.check_data():  # type: ignore[no-untyped-call]
+            found.append(loader.get_data())
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
+    except (AttributeError, KeyError, TypeError, ArithmeticError, RecursionError) as error:
+        # A tag on what it does not fit, such as `!!timestamp x`.
+        raise ValueError(f"a value does not fit its tag ({error!r:.100})") from error
+    return found
+
+
+class _Loader(yaml.SafeLoader):
+    """Counts what aliases make of a text before anything is made."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = 0
+        self._size = 0
+        """Characters and nodes so far, those behind aliases counted each time."""
+        self._sizes: dict[int, int] = {}
+        """The same for every node that is complete, by its identity."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        before = self._size
+        is_alias = self.check_event(yaml.AliasEvent)
+        self._depth += 1
+        self._refuse_if(self._depth > YAML_DEPTH_MAX, "values are nested too deeply")
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        if is_alias:
+            self._refuse_if(id(node) not in self._sizes, "an alias stands in what it names")
+            self._size += self._sizes[id(node)]
+        else:
+            text = node.value if isinstance(node, yaml.ScalarNode) else ""
+            self._size += 1 + len(text)
+            self._sizes[id(node)] = self._size - before
+        self._refuse_if(self._size > 2 * YAML_CHARACTERS_MAX, "aliases make too much of it")
+        return node
+
+    def construct_yaml_int(self, node: Any) -> int:
+        self._refuse_if(len(node.value) > YAML_DIGITS_MAX, "a number has too many digits")
+        return int(super().construct_yaml_int(node))
+
+    def _refuse_if(self, is_wrong: bool, why: str) -> None:
+        if is_wrong:
+            raise yaml.YAMLError(why)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
