@@ -14,6 +14,7 @@ import click
 
 from bookie.errors import SettingsError
 from bookie.server.lifecycle import Bookie, ExitCode
+from bookie.server.log_rate import LogRate
 from bookie.server.settings import BookieSettings, load_settings
 
 GC_THRESHOLD = 50_000
@@ -38,9 +39,11 @@ def serve(config: Path, log_level: str) -> None:
 
     Exit codes: 0 clean stop, 1 error, 2 settings, 3 boot refused, 4 a disk failed.
     """
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(LogRate())
     logging.basicConfig(
         level=log_level.upper(),
-        stream=sys.stderr,
+        handlers=[handler],
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     try:
