@@ -131,4 +131,4 @@ release:
 load:
 	kind load docker-image --name $(CLUSTER) $(IMAGES:%=bookie-operator/%:$(TAG))
 
-.PHONY: install demo lines lint types test test-java test-security test-ipv6 proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale fuzz fuzz soak judge judge-local judge-mutants e2e bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds dashboards dashboards-proof older-chart base wheels constraints images sbom provenance contents scan release load
+.PHONY: install demo lines lint types test test-java test-security test-ipv6 proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale fuzz soak judge judge-local judge-mutants e2e bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds dashboards dashboards-proof older-chart base wheels constraints images sbom provenance contents scan release load

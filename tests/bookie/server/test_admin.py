@@ -9,7 +9,7 @@ import grpc
 import pytest
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.status import Status
-from bookie.server.admin import LEDGERS_MAX
+from bookie.server.admin_requests import LEDGERS_MAX
 from bookie.server.lifecycle import ExitCode
 from bookie.server.state import Phase
 from bookie.wire.admin import bookie_admin_pb2 as pb

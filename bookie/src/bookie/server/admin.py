@@ -6,7 +6,7 @@ Nothing here decides anything: `control` and `marks` do, and know no message.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import grpc
@@ -21,13 +21,14 @@ from bookie.errors import (
     UndecidableError,
 )
 from bookie.hosts import at_port
-from bookie.ids import EntryId, LedgerId
-from bookie.protocol.availability import EntrySet
+from bookie.ids import LedgerId
 from bookie.protocol.clearing import ClearVerdict
+from bookie.server.admin_requests import entries, ledger_id, ledger_ids, options, parsed
 from bookie.server.admin_roles import ASKED_BY, decided_by, refused_by_role, sent_by
 from bookie.server.control import Control, DiskFacts, Health
 from bookie.server.marks import Availability, LossRequest, RetractionRequest
 from bookie.server.port_tls import PortTls
+from bookie.server.settings import Limits
 from bookie.server.state import Phase
 from bookie.storage.decisions import PersonDecision
 from bookie.tls.principals import Principal
@@ -38,9 +39,8 @@ from bookie.wire.identity import BOOKIE_KEY, CLUSTER_KEY, Identity, refusal
 log = logging.getLogger(__name__)
 
 LIMBO_PAGE = 10_000
-LEDGERS_MAX = 10_000
-"""Ledgers one request may name."""
-MESSAGE_BYTES_MAX = 64 * 1024 * 1024
+SENTENCE_CHARACTERS_MAX = 2000
+"""Of an error: it travels in a header, whose length is bounded."""
 MAY_MEAN_ANYBODY = "GetHealth"
 """People ask by address, and a bookie that boots is asked by who it is."""
 Request = TypeVar("Request")
@@ -56,8 +56,11 @@ def _answering(
         try:
             return await method(self, request)
         except BookieError as error:
-            await context.abort(_code(error), str(error))
-            raise AssertionError("abort raises") from error
+            code, sentence = _code(error), str(error)[:SENTENCE_CHARACTERS_MAX]
+        # `abort` leaves a ring of references that this frame is part of, until it is collected.
+        del request
+        await context.abort(code, sentence)
+        raise AssertionError("abort raises")
 
     return answer
 
@@ -84,14 +87,14 @@ class AdminServicer(rpc.BookieAdminServicer):
 
     @_answering
     async def GetAvailability(self, request: Any) -> pb.GetAvailabilityReply:
-        found = await self._bookie.serving.marks.availability(_ledger_ids(request.ledger_ids))
+        found = await self._bookie.serving.marks.availability(ledger_ids(request.ledger_ids))
         return pb.GetAvailabilityReply(ledgers=[_availability(item) for item in found])
 
     @_answering
     async def ClearLimbo(self, request: Any) -> pb.ClearLimboReply:
-        ledger_ids = _ledger_ids(request.ledger_ids)
-        verdicts = await self._bookie.serving.marks.clear(ledger_ids)
-        return pb.ClearLimboReply(results=map(_clear_result, ledger_ids, verdicts))
+        wanted = ledger_ids(request.ledger_ids)
+        verdicts = await self._bookie.serving.marks.clear(wanted)
+        return pb.ClearLimboReply(results=map(_clear_result, wanted, verdicts))
 
     @_answering
     async def RecordLoss(self, request: Any) -> pb.RecordLossReply:
@@ -102,8 +105,8 @@ class AdminServicer(rpc.BookieAdminServicer):
     async def RetractLoss(self, request: Any) -> pb.RetractLossReply:
         ranges = request.ranges
         wish = RetractionRequest(
-            LedgerId(request.ledger_id),
-            entries=_entries(ranges) if ranges else None,
+            ledger_id(request.ledger_id),
+            entries=entries(ranges) if ranges else None,
             by=decided_by(request.retracted_by),
             reason=request.reason,
         )
@@ -117,8 +120,8 @@ class AdminServicer(rpc.BookieAdminServicer):
 
     @_answering
     async def RecheckEntries(self, request: Any) -> pb.RecheckEntriesReply:
-        entries = _entries(request.ranges)
-        done = await self._bookie.serving.marks.recheck(LedgerId(request.ledger_id), entries)
+        wanted, copies = ledger_id(request.ledger_id), entries(request.ranges)
+        done = await self._bookie.serving.marks.recheck(wanted, copies)
         ranges = [pb.EntryRange(first=a, last=b) for a, b in done.rejected.ranges()]
         return pb.RecheckEntriesReply(rejected=ranges, message=done.message)
 
@@ -176,7 +179,7 @@ class IdentityGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # ge
         method = details.method.rpartition("/")[2]
         why = self.judge(method, details.invocation_metadata)
 
-        async def answer(request: Any, context: Any) -> Any:
+        async def answer(_requests: Any, context: Any) -> Any:
             if self._tls is not None:
                 caller, own = _caller(context), self._tls.credentials.principal
                 if refused := refused_by_role(method, caller, own):
@@ -186,11 +189,15 @@ class IdentityGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # ge
             if why:
                 await context.abort(grpc.StatusCode.FAILED_PRECONDITION, why)
             await context.send_initial_metadata(self._identity().to_metadata())
-            return await handler.unary_unary(request, context)
+            # Not by iterating `requests`: that keeps the message until the next collection.
+            taken, wrong = parsed(handler.request_deserializer, await context.read())
+            if wrong:
+                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, wrong)
+            return await handler.unary_unary(taken.pop(), context)  # nothing here keeps it
 
-        return grpc.unary_unary_rpc_method_handler(
+        # A stream of one message, to the callers no difference: of who may not call none is taken.
+        return grpc.stream_unary_rpc_method_handler(
             answer,
-            request_deserializer=handler.request_deserializer,
             response_serializer=handler.response_serializer,
         )
 
@@ -222,9 +229,12 @@ def _caller(context: Any) -> Principal | None:
 class AdminServer:
     """Listens on the control plane's port."""
 
-    def __init__(self, bookie: Control, *, tls: PortTls | None = None) -> None:
+    def __init__(
+        self, bookie: Control, *, tls: PortTls | None = None, limits: Limits | None = None
+    ) -> None:
         """`tls`: what it is under; None: plain, and nobody knows who calls."""
         self._tls = tls
+        self._limits = limits or Limits()
         self._servicer = AdminServicer(bookie)
         self._guard = IdentityGuard(bookie.identity, bookie.hear_epoch, tls=tls)
         self._server: Any = None
@@ -232,11 +242,8 @@ class AdminServer:
     async def start(self, host: str, port: int) -> int:
         self._server = grpc.aio.server(
             interceptors=[self._guard],
-            options=[
-                ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
-                ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
-                ("grpc.so_reuseport", 0),
-            ],
+            options=options(self._limits),
+            maximum_concurrent_rpcs=self._limits.control_calls,
         )
         rpc.add_BookieAdminServicer_to_server(self._servicer, self._server)  # type: ignore[no-untyped-call]
         address = at_port(host, port)
@@ -264,12 +271,6 @@ def _code(error: BookieError) -> grpc.StatusCode:
     if isinstance(error, UndecidableError):
         return grpc.StatusCode.FAILED_PRECONDITION
     return grpc.StatusCode.ABORTED
-
-
-def _ledger_ids(ids: Sequence[int]) -> list[LedgerId]:
-    if len(ids) > LEDGERS_MAX:
-        raise BadRequestError(f"{len(ids)} ledgers in one request, at most {LEDGERS_MAX} allowed")
-    return [LedgerId(ledger_id) for ledger_id in ids]
 
 
 def _phase(phase: Phase) -> Any:
@@ -372,17 +373,10 @@ def _clear_result(ledger_id: LedgerId, verdict: ClearVerdict) -> pb.ClearLimboRe
     )
 
 
-def _entries(items: Any) -> EntrySet:
-    ranges = [(EntryId(item.first), EntryId(item.last)) for item in items]
-    if not ranges or any(not 0 <= first <= last for first, last in ranges):
-        raise BadRequestError(f"ranges with 0 <= first <= last are needed, found {ranges}")
-    return EntrySet.from_ranges(ranges)
-
-
 def _loss_request(request: Any) -> LossRequest:
     return LossRequest(
-        LedgerId(request.ledger_id),
-        _entries(request.ranges),
+        ledger_id(request.ledger_id),
+        entries(request.ranges),
         by_person=request.by_person,
         reason=request.reason,
         answered_by=frozenset(request.answered_by),

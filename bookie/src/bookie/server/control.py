@@ -19,7 +19,7 @@ from bookie.server.drain import Drain, NamingCount
 from bookie.server.http import Gauges
 from bookie.server.marks import Marks
 from bookie.server.port_tls import PortTls
-from bookie.server.settings import BookieSettings
+from bookie.server.settings import BookieSettings, Limits
 from bookie.server.state import BookieState, Phase, ReadOnlyReason
 from bookie.storage.decisions import PersonDecision
 from bookie.storage.disk import Disk, DiskSpace
@@ -92,6 +92,11 @@ class Control:
         self._serving: BookieServices | None = None
         """Set when the boot is over, and never taken back."""
         self.started_at_ms = int(time.time() * 1000)
+
+    @property
+    def limits(self) -> Limits:
+        """What may be asked at once."""
+        return self._settings.limits
 
     def serve(self, serving: BookieServices) -> None:
         """The boot is over: everything can be asked from now on."""

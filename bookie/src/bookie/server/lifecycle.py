@@ -93,7 +93,7 @@ class HeldLock(Protocol):
 
 
 def _admin_server(control: Control) -> Listener:
-    return AdminServer(control, tls=control.tls)
+    return AdminServer(control, tls=control.tls, limits=control.limits)
 
 
 @dataclass(frozen=True, slots=True)

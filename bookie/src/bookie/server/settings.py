@@ -113,6 +113,18 @@ class Limits(_Section):
     reply_bytes_per_connection: Annotated[int, Field(ge=8 * MIB)] = 16 * MIB
     reply_seconds: PositiveFloat = 30.0
     """How long a client may leave a reply untaken before its connection is cut off."""
+    request_bytes: Annotated[int, Field(ge=16 * MIB)] = 256 * MIB
+    """Of what clients of the data ports have sent and no message was made of; beyond that, those go
+    whose message is incomplete for longest."""
+    request_seconds: PositiveFloat = 60.0
+    """Then a message that was begun has to be complete."""
+    control_connections: PositiveInt = 256
+    """Of the control plane."""
+    control_calls: PositiveInt = 64
+    """At once; each may bring as much as a message may."""
+    http_connections: PositiveInt = 64
+    http_seconds: PositiveFloat = 30.0
+    """A connection to the HTTP port that has had no answer for so long is closed."""
     recovery_bytes_per_second_busy: PositiveInt = 8 * MIB
     """Recovery adds (repairs, recoveries) that are answered while normal adds come."""
 
