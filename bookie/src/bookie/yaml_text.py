@@ -37,6 +37,7 @@ class _Loader(yaml.SafeLoader):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._depth = 0
+        """Of the node that is being composed."""
         self._size = 0
         """Characters and nodes so far, those behind aliases counted each time."""
         self._sizes: dict[int, int] = {}

@@ -47,13 +47,20 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
     def __init__(self, on_bytes: Callable[[], object]) -> None:
         """`on_bytes`: called before messages are taken, when bytes came or there is room again."""
         self._on_bytes = on_bytes
-        self._buffer = memoryview(bytearray(BUFFER_BYTES))
-        """What the socket is read into; replaced by a longer one for a longer message."""
+        self._buffer = memoryview(bytearray())
+        """What the socket is read into; none before the first read, as who does not end a handshake
+        has none; replaced by a longer one for a longer message."""
         # Bytes [start, end) of it are read and not taken yet. Invariant: 0 <= start <= end <= len.
         self._start = 0
         """First byte in `_buffer` that is not taken: `0 <= _start <= _end <= len(_buffer)`."""
         self._end = 0
         """Behind the last byte that came."""
+        self._touched = 0
+        """Bytes of `_buffer` that were ever written, and so are memory: `_end <= _touched`."""
+        self._begun_at: float | None = None
+        """When the first message was begun that is not taken; None: every byte is taken."""
+        self.has_asked = False
+        """A message was taken."""
         self._blocked = False
         """The service has no room for the first of them; it will call `resume`."""
         self._write_paused = False
@@ -88,7 +95,8 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
 
     def _check(self) -> None:
         """What holds between events. For tests (`test_connections`)."""
-        assert 0 <= self._start <= self._end <= len(self._buffer)
+        assert 0 <= self._start <= self._end <= self._touched <= len(self._buffer)
+        assert (self._begun_at is None) == (self._start == self._end)
         assert (self._paused_at is not None) == self._write_paused
         assert self._owes == bool(self._held or self._unread)
         assert self._transport is not None or not self._replies
@@ -210,6 +218,7 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
         return self._buffer[self._end :] if self._end else self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
+        self._touched = max(self._touched, self._end + nbytes)
         self._end += nbytes
         self._on_bytes()
         self._take_messages()
@@ -272,9 +281,25 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
         """Read from the socket and not taken yet."""
         return self._end - self._start
 
+    @property
+    def unfinished_since(self) -> float | None:
+        """When the message was begun that is not complete; None: there is none."""
+        return None if self._blocked or self._write_paused else self._begun_at
+
+    @property
+    def buffer_bytes(self) -> int:
+        """What its requests have taken of the memory."""
+        return self._touched
+
+    def shrink(self) -> None:
+        """Give back what no bytes are in."""
+        if self._start == self._end and self._touched > READ_BYTES_MIN:
+            self._buffer = memoryview(bytearray())
+            self._start = self._end = self._touched = 0
+
     # Inside
     def _take_messages(self) -> None:
-        self._is_taking = True
+        before, self._is_taking = self._start, True
         try:
             while self._start < self._end:
                 if self._blocked or self._write_paused or self._is_closing:
@@ -283,6 +308,7 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
                 if not taken:
                     break
                 self._start += taken
+                self.has_asked = True
         except FrameError as error:
             self._leave(error)
         finally:
@@ -291,6 +317,9 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
                 self._flush()
         if self._start == self._end:
             self._start = self._end = 0
+            self._begun_at = None
+        elif self._start != before or self._begun_at is None:
+            self._begun_at = self._loop.time()
         if (self._blocked or self._write_paused) != self._is_paused:
             self._steer_reading()
 
@@ -310,6 +339,7 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
         unparsed = self._buffer[self._start : self._end]
         if len(self._buffer) != room:
             self._buffer = memoryview(bytearray(room))
+            self._touched = held
         self._buffer[:held] = unparsed  # they may overlap: copied as if in one go
         self._start, self._end = 0, held
 

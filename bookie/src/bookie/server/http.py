@@ -4,6 +4,7 @@ The probes answer from the start of the process and never depend on limbo: a boo
 alive, and a bookie in limbo is ready (docs/design.md, section 4).
 """
 
+import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +20,9 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from bookie.hosts import is_wildcard, listen_everywhere
-from bookie.server.state import AuthFailure, BookieState, Phase
+from bookie.server.http_connections import HttpConnections
+from bookie.server.settings import Limits
+from bookie.server.state import AuthFailure, BookieState, CutOff, Phase
 from bookie.storage.durations import Durations
 
 DATA_PORTS = ("run", "stock")
@@ -84,6 +87,12 @@ class BookieCollector(Collector):
         for port in DATA_PORTS:
             failures.add_metric([port], traffic.tls_failures[port])
         yield failures
+        cut_off = CounterMetricFamily(
+            "bookie_connections_cut_off", "Refused or ended for others' sake", labels=["reason"]
+        )
+        for cause in CutOff:
+            cut_off.add_metric([cause.value], traffic.cut_off[cause])
+        yield cut_off
         strangers = CounterMetricFamily(
             "bookie_stock_authentication_failures",
             "Stock connections closed before they were authenticated",
@@ -173,8 +182,12 @@ class ProbeServer:
         state: BookieState,
         gauges: MeasureGauges,
         tls: MakeContext | None = None,
+        limits: Limits | None = None,
     ) -> None:
         """`tls`: makes what the port is under; None: plain."""
+        self._limits = limits or Limits()
+        self._server: asyncio.Server | None = None
+        """None before `start`."""
         self._state = state
         self._gauges = gauges
         self._tls = tls
@@ -183,7 +196,8 @@ class ProbeServer:
 
     async def start(self, host: str, port: int) -> int:
         """Listen; the port, which differs from the wanted one only when that was 0."""
-        app = web.Application()
+        connections = HttpConnections(self._limits, self._state)
+        app = web.Application(middlewares=[connections.answered])
         app.add_routes(
             [
                 web.get("/metrics", self._metrics),
@@ -193,15 +207,23 @@ class ProbeServer:
         )
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
-        tls = None if self._tls is None else self._tls()
+        assert self._runner.server is not None
+        make = connections.factory(self._runner.server)
+        tls, loop = None if self._tls is None else self._tls(), asyncio.get_running_loop()
+        handshake_s = None if tls is None else self._limits.http_seconds
         if is_wildcard(host):
-            sockets = listen_everywhere(port)
-            await web.SockSite(self._runner, sockets, ssl_context=tls).start()
+            self._server = await loop.create_server(
+                make, sock=listen_everywhere(port), ssl=tls, ssl_handshake_timeout=handshake_s
+            )
         else:
-            await web.TCPSite(self._runner, host, port, ssl_context=tls).start()
-        return int(self._runner.addresses[0][1])
+            self._server = await loop.create_server(
+                make, host, port, ssl=tls, ssl_handshake_timeout=handshake_s
+            )
+        return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
         if self._runner is not None:
             await self._runner.cleanup()
 

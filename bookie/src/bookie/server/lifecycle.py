@@ -46,6 +46,7 @@ from bookie.server.part_settings import (
     busy_rates,
     collection_rules,
     reply_limits,
+    request_limits,
     zookeeper_settings,
 )
 from bookie.server.port_tls import PortTls
@@ -54,7 +55,7 @@ from bookie.server.replies import ReplyRoom
 from bookie.server.requests import RunService
 from bookie.server.runtime_file import RuntimeFile
 from bookie.server.sessions import Sessions
-from bookie.server.settings import BookieSettings
+from bookie.server.settings import BookieSettings, Limits
 from bookie.server.state import BookieState, Phase, ReadOnlyReason
 from bookie.server.stock import StockConnection, StockService
 from bookie.server.stock_authentication import StockAuthentication
@@ -103,7 +104,9 @@ class Host:
     open_metadata: OpenMetadata | None = None
     """None: as the settings say."""
     admin: Callable[[Control], Listener] = _admin_server
-    probes: Callable[[BookieState, MeasureGauges, MakeContext | None], Listener] = ProbeServer
+    probes: Callable[[BookieState, MeasureGauges, MakeContext | None, Limits], Listener] = (
+        ProbeServer
+    )
     lock: Callable[[Sequence[Path]], HeldLock] = FolderLock
     clock: Callable[[], float] = boot_time
 
@@ -193,7 +196,7 @@ class Bookie:
         admin = self._host.admin(self.control)
         is_on_http = self._tls is not None and self._tls.is_on_http
         tls = self._tls.http_context if self._tls is not None and is_on_http else None
-        probes = self._host.probes(self.state, self.control.gauges, tls)
+        probes = self._host.probes(self.state, self.control.gauges, tls, self._settings.limits)
         try:
             await self._listen("admin", admin.start, ports.admin)
             await self._listen("http", probes.start, ports.http)
@@ -353,16 +356,14 @@ class Bookie:
         first_fences = FirstFences(in_store(store))
         room = ReplyRoom(reply_limits(limits), state.traffic)
         operations = Operations(
-            booted.storage,
-            state,
-            reader=reader,
-            reads_in_flight_max=limits.reads_in_flight,
-            pacing=pacing,
-            first_fences=first_fences,
-            room=room,
-        )
+            booted.storage, state, reader=reader, reads_in_flight_max=limits.reads_in_flight,
+            pacing=pacing, first_fences=first_fences, room=room,
+        )  # fmt: skip
         operations.on_storage_failure = self._fail
-        sessions = Sessions(state.traffic, connections_max=limits.connections, room=room)
+        sessions = Sessions(
+            state.traffic, connections_max=limits.connections, room=room,
+            requests=request_limits(limits),
+        )  # fmt: skip
         marks = Marks(
             booted.storage,
             store,

@@ -10,6 +10,7 @@ from bookie.metadata.session import ZooKeeperSettings
 from bookie.protocol.collection import CollectionRules
 from bookie.server.pacing import BusyRates
 from bookie.server.replies import ReplyLimits
+from bookie.server.sessions import RequestLimits
 from bookie.server.settings import BookieSettings, Limits
 from bookie.storage.settings import StorageSettings
 
@@ -21,6 +22,11 @@ def reply_limits(limits: Limits) -> ReplyLimits:
         total=limits.reply_bytes,
         seconds=limits.reply_seconds,
     )
+
+
+def request_limits(limits: Limits) -> RequestLimits:
+    """What the data ports need of the settings, of messages to them."""
+    return RequestLimits(total=limits.request_bytes, seconds=limits.request_seconds)
 
 
 def zookeeper_settings(settings: BookieSettings) -> ZooKeeperSettings:

@@ -3,10 +3,11 @@
 import asyncio
 import contextlib
 import logging
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from bookie.server.replies import ReplyLimits, ReplyRoom
-from bookie.server.state import Traffic
+from bookie.server.state import CutOff, Traffic
 
 log = logging.getLogger(__name__)
 
@@ -14,6 +15,16 @@ LOOK_INTERVAL_S: Final = 1.0
 """Between looks for clients that do not take their replies."""
 LAST_REPLIES_S: Final = 2.0
 """How long a stop waits for clients to take the replies that were given."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """What messages that are not complete may cost."""
+
+    total: int = 256 * 1024 * 1024
+    """Bytes of all connections' buffers."""
+    seconds: float = 60.0
+    """From a message's first byte to its last."""
 
 
 class Session(Protocol):
@@ -28,6 +39,21 @@ class Session(Protocol):
         """True when a reply has been untaken for longer than this."""
 
     @property
+    def has_asked(self) -> bool:
+        """A whole message came of it."""
+
+    @property
+    def unfinished_since(self) -> float | None:
+        """When the message was begun that is not complete; None: there is none."""
+
+    @property
+    def buffer_bytes(self) -> int:
+        """What its requests have taken of the memory."""
+
+    def shrink(self) -> None:
+        """Give back what no bytes are in."""
+
+    @property
     def peer(self) -> str:
         """Its address."""
 
@@ -39,13 +65,21 @@ class Session(Protocol):
 class Sessions:
     """Those that are open, in the order in which they came.
 
-    A client that leaves replies untaken is cut off: they are room that others wait for.
+    A client that leaves replies untaken is cut off: they are room that others wait for. So is one
+    that does not end a message it began. Where no place is free, the oldest of those goes that have
+    never asked anything.
     """
 
     def __init__(
-        self, traffic: Traffic, *, connections_max: int, room: ReplyRoom | None = None
+        self,
+        traffic: Traffic,
+        *,
+        connections_max: int,
+        room: ReplyRoom | None = None,
+        requests: RequestLimits | None = None,
     ) -> None:
         self._traffic = traffic
+        self._requests = requests or RequestLimits()
         self._room = room or ReplyRoom(ReplyLimits(), traffic)
         self._looking: asyncio.TimerHandle | None = None
         """The next look at them; None while there are none."""
@@ -62,8 +96,18 @@ class Sessions:
         if self._looking is None:
             self._schedule_look()
         if len(self._open) > self._connections_max:
+            self._make_room_for(session)
+
+    def _make_room_for(self, session: Session) -> None:
+        silent = next(one for one in self._open if one is session or not one.has_asked)
+        if silent is session:
             log.warning("refuse a connection: %d are open", self._connections_max)
+            self._traffic.cut_off[CutOff.FULL] += 1
             session.close()
+            return
+        log.warning("cut off %s for another: it has never asked anything", silent.peer)
+        self._traffic.cut_off[CutOff.SILENT] += 1
+        silent.abort()
 
     def closed(self, session: Session) -> None:
         self._open.pop(session, None)
@@ -86,7 +130,36 @@ class Sessions:
             )
             self._traffic.slow_clients += 1
             session.abort()
+        self._look_at_requests(now)
         self._schedule_look()
+
+    def _look_at_requests(self, now: float) -> None:
+        limits, begun = self._requests, []
+        for session in self._open:
+            if (since := session.unfinished_since) is not None:
+                begun.append((since, session))
+        begun.sort(key=lambda pair: pair[0])
+        late = [one for since, one in begun if now - since > limits.seconds]
+        for session in late:
+            self._cut_off(session, CutOff.UNFINISHED)
+        held = sum(session.buffer_bytes for session in self._open if session not in late)
+        if held <= limits.total:
+            return
+        for session in self._open:
+            session.shrink()
+        held = sum(session.buffer_bytes for session in self._open if session not in late)
+        for since, session in begun[len(late) :]:
+            if held <= limits.total or now - since < LOOK_INTERVAL_S:
+                break
+            held -= session.buffer_bytes
+            self._cut_off(session, CutOff.MEMORY)
+
+    def _cut_off(self, session: Session, cause: CutOff) -> None:
+        log.warning(
+            "cut off %s: it has begun a message and not ended it (%s)", session.peer, cause.value
+        )
+        self._traffic.cut_off[cause] += 1
+        session.abort()
 
     async def end(self) -> None:
         """Close all; whoever does not take its last replies in time is cut off."""

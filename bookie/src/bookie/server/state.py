@@ -65,6 +65,21 @@ class AuthFailure(Enum):
     CROWD = "crowd"
 
 
+class CutOff(Enum):
+    """Why a connection was refused, or ended for the sake of others."""
+
+    FULL = "full"
+    """As many are open as may be."""
+    SILENT = "silent"
+    """It has never asked anything, and another one wants its place."""
+    UNFINISHED = "unfinished"
+    """A message was begun long ago, and is not complete."""
+    MEMORY = "memory"
+    """The same, and requests hold as much memory as they may."""
+    HTTP = "http"
+    """Of the HTTP port: too many, or without an answer for too long."""
+
+
 @dataclass(slots=True)
 class Traffic:
     """Counters since the process started; bytes are those of whole frames. `connections` and
@@ -104,6 +119,8 @@ class Traffic:
     """Open connections that are under TLS, by port, `stock` or `run`."""
     tls_failures: Counter[str] = field(default_factory=Counter)
     """Connections closed because no handshake came to its end, by port."""
+    cut_off: Counter[CutOff] = field(default_factory=Counter)
+    """Connections that were refused or ended for the sake of others, by why."""
     unauthenticated: int = 0
     """Open connections of stock clients that may not ask anything yet; now."""
     authentication_failures: Counter[AuthFailure] = field(default_factory=Counter)

@@ -43,21 +43,25 @@ class TlsFronts:
         self.port = port
         self._traffic = traffic
         self._waiting_max = waiting_max
-        self._waiting = 0
-        """Connections without a handshake now."""
+        self._waiting: dict[TlsFront, None] = {}
+        """Connections without a handshake now, the one that came first is first."""
 
     def front(self) -> "TlsFront":
         """For one more connection."""
         return TlsFront(self)
 
-    def came(self) -> bool:
-        """One more waits; False when there is no room for it."""
-        self._waiting += 1
-        return self._waiting <= self._waiting_max
+    def came(self, front: "TlsFront") -> None:
+        """One more waits; where too many do, the one that has waited longest makes room.
 
-    def left(self) -> None:
+        Who means it needs milliseconds: the longer one has waited, the less it is missed.
+        """
+        self._waiting[front] = None
+        if len(self._waiting) > self._waiting_max:
+            next(iter(self._waiting)).give_way()
+
+    def left(self, front: "TlsFront") -> None:
         """It waits no more."""
-        self._waiting -= 1
+        self._waiting.pop(front, None)
 
     def failed(self, peer: str, why: str) -> None:
         """A connection ends before it was one."""
@@ -82,10 +86,7 @@ class TlsFront(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        if not self._fronts.came():
-            self._fronts.failed(self._peer(), "too many connections have not ended theirs")
-            self._transport.abort()
-            return
+        self._fronts.came(self)
         self._patience = self._loop.call_later(self._fronts.tls.handshake_s, self._too_late)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -130,12 +131,21 @@ class TlsFront(asyncio.BufferedProtocol):
             if why := tls.why_not(secured.get_extra_info("peercert")):
                 raise ConnectionRefusedError(why)
         except OSError as error:
-            self._fronts.failed(peer, str(error) or repr(error))
+            if self._transport is not None:  # else it had to give way, and that was said
+                self._fronts.failed(peer, str(error) or repr(error))
             transport.abort()
         else:
             connection.begin(secured, below=transport)
         finally:
             self._end()
+
+    def give_way(self) -> None:
+        """It is closed, since too many connections have not ended their handshake."""
+        transport = self._transport
+        assert transport is not None
+        self._fronts.failed(self._peer(), "too many connections have not ended theirs")
+        self._end()
+        transport.abort()
 
     def _too_late(self) -> None:
         self._patience = None
@@ -154,7 +164,7 @@ class TlsFront(asyncio.BufferedProtocol):
             self._patience = None
         if self._transport is not None:
             self._transport = None
-            self._fronts.left()
+            self._fronts.left(self)
 
 
 def _feed_below(transport: asyncio.Transport, first: bytes) -> None:

@@ -16,7 +16,7 @@ from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.status import Status
 from bookie.server.admin import AdminServicer, IdentityGuard
 from bookie.server.control import Control
-from bookie.server.http import MakeContext, MeasureGauges
+from bookie.server.http import MeasureGauges
 from bookie.server.state import BookieState
 from bookie.testing.simulation.network import Network
 from bookie.wire.admin import bookie_admin_pb2 as pb
@@ -103,9 +103,7 @@ _Reply = tuple[Metadata, bytes]
 class NoProbes:
     """Nobody asks over HTTP in the simulation."""
 
-    def __init__(
-        self, _state: BookieState, _gauges: MeasureGauges, _tls: MakeContext | None = None
-    ) -> None:
+    def __init__(self, _state: BookieState, _gauges: MeasureGauges, *_others: object) -> None:
         """Takes what the real one takes."""
 
     async def start(self, _host: str, port: int) -> int:
