@@ -32,7 +32,7 @@ from bookie.server.users_file import UsersFile
 from bookie.storage.disk import RealDisk
 from bookie.storage.facts import DirectoryFacts
 from bookie.storage.records import Boundary, LedgerRecord
-from bookie.tls.credentials import FILES, CredentialsFolder
+from bookie.tls.credentials import CredentialsFolder
 from bookie.tls.principals import Principal
 from bookie.wire.identity import Identity
 from bookie.wire.native import LacReply, LacRequest, ReadReply, ReadRequest, next_message, parse_add
@@ -46,6 +46,7 @@ from bookie_operator.observed import JobKind
 from bookie_operator.platform.folders import read_json
 from bookie_operator.reports import report_of
 
+FILES: Final = ("tls.crt", "tls.key", "ca.crt")
 CORPUS: Final = Path(__file__).with_name("corpus")
 DISK: Final = RealDisk()
 SETTINGS_VARIABLE: Final = "BOOKIE_LIMITS__CONNECTIONS"

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 from bookie.testing.certificates import Authority
-from bookie.tls.credentials import FILES
 from bookie.tls.principals import Role
 from hostile_bytes import mutated
-from hostile_targets import CORPUS, TARGETS, corpus_of, hold, read_credentials, seeds_of
+from hostile_targets import CORPUS, FILES, TARGETS, corpus_of, hold, read_credentials, seeds_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

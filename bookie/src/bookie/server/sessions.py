@@ -120,6 +120,7 @@ class Sessions:
 
     def _look(self) -> None:
         now, patience_s = asyncio.get_running_loop().time(), self._room.patience_s()
+        self._look_at_requests(now)
         for session in [s for s in self._open if s.has_left_unread(now, patience_s)]:
             log.warning(
                 "cut off %s: it has left replies untaken for more than %g s; they and its reads "
@@ -130,7 +131,6 @@ class Sessions:
             )
             self._traffic.slow_clients += 1
             session.abort()
-        self._look_at_requests(now)
         self._schedule_look()
 
     def _look_at_requests(self, now: float) -> None:
