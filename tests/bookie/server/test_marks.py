@@ -1,7 +1,5 @@
 """The end of the check after an unclean boot: when the boundary is lifted, and what holds it."""
 
-import asyncio
-
 import pytest
 from bookie.boot.boot import Booted
 from bookie.ids import EntryId, LedgerId
@@ -11,8 +9,11 @@ from bookie.protocol.ledger import Fragment
 from bookie.protocol.status import Status
 from bookie.server.marks import LossRequest, Marks, RetractionRequest
 from bookie.server.state import BookieState
+from bookie.storage.decisions import DecisionKind, PersonDecision
 from bookie.testing.metadata import FaultyStore
 from boot_lab import ENSEMBLE, ME, OTHERS, BootLab
+
+from bookie import points
 
 
 async def unclean(lab: BootLab) -> Marks:
@@ -256,18 +257,25 @@ async def test_a_loss_is_not_taken_back_without_a_reason_or_of_other_entries(lab
     assert marks.losses_count == 1
 
 
-async def test_a_mark_that_is_cleared_while_its_record_is_taken_back_stays(lab: BootLab) -> None:
+async def test_a_mark_that_is_cleared_while_its_record_is_taken_back_stays(
+    lab: BootLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await lab.boot()
     ledger = await lab.ledger(closed_at=0)
     marks = await unclean(lab)
     everybody = frozenset[str](ENSEMBLE)
     lost = LossRequest(ledger, EntrySet.from_ranges([(0, 0)]), False, "all denied it", everybody)
     assert await marks.record_loss(lost) == ""
-    clearing = asyncio.create_task(marks.clear([ledger]))
-    while not clearing.done() and not marks.state.traffic.limbo_cleared:
-        await marks.retract_loss(wrong(ledger))
-        await asyncio.sleep(0)
-    [verdict] = await clearing
+    assert lab.now is not None
+    maintenance, epoch = lab.now.storage.maintenance, marks.state.boot_epoch
+    decision = PersonDecision(0, DecisionKind.RETRACTION, "ann", "bookie-2 has a copy")
+
+    def taken_back(point: str) -> None:
+        if point == "clear: copies synced, mark not cleared":
+            maintenance.retract_loss(ledger, lost.lost, decision=decision, limbo_since=epoch)
+
+    monkeypatch.setattr(points, "_observers", [taken_back])
+    [verdict] = await marks.clear([ledger])
     assert verdict.reason is ClearReason.ENTRIES_MISSING
     assert (await marks.availability([ledger]))[0].status is Status.UNKNOWN
 
