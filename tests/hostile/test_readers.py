@@ -23,27 +23,16 @@ short = settings(
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
-BROKEN = {
-    "boot": "metadata.boots: nesting, digits and half pairs",
-    "registration": "metadata.service_info: text that is no UTF-8",
-    "registration-id": "metadata.service_info: a port of 5000 digits",
-    "ledger": "metadata.codec: ids that are no UTF-8",
-}
-"""Readers that are at fault still, and where."""
-KEPT = [
-    pytest.param(name, marks=[pytest.mark.xfail(reason=BROKEN[name])] if name in BROKEN else [])
-    for name in sorted(TARGETS)
-]
 
 
-@pytest.mark.parametrize("name", KEPT)
+@pytest.mark.parametrize("name", sorted(TARGETS))
 def test_the_corpus_gets_a_value_or_an_error_of_ours(name: str) -> None:
     for title, raw in corpus_of(name).items():
         accepted = hold(TARGETS[name], raw)
         assert accepted or title != "good", title
 
 
-@pytest.mark.parametrize("name", KEPT)
+@pytest.mark.parametrize("name", sorted(TARGETS))
 def test_the_corpus_costs_little_memory(name: str) -> None:
     for title, raw in corpus_of(name).items():
         tracemalloc.start()
@@ -55,7 +44,7 @@ def test_the_corpus_costs_little_memory(name: str) -> None:
         assert peak < PEAK_BYTES_MAX, title
 
 
-@pytest.mark.parametrize("name", sorted(TARGETS.keys() - BROKEN))
+@pytest.mark.parametrize("name", sorted(TARGETS))
 @short
 @given(seed=st.integers(0, 2**32))
 def test_changed_bytes_get_a_value_or_an_error_of_ours(name: str, seed: int) -> None:

@@ -29,6 +29,11 @@ def parse_json(raw: bytes | str) -> Any:
     return value
 
 
+def utf8(text: str | bytes) -> str:
+    """Of a text field of proto2, which comes as bytes when they are no UTF-8: ValueError then."""
+    return text.decode() if isinstance(text, bytes) else text
+
+
 def _whole(digits: str) -> int:
     if len(digits) > len(str(INT_MAX)) + 1 or not -INT_MAX - 1 <= int(digits) <= INT_MAX:
         raise ValueError(f"found a number of {len(digits)} digits, expected one of 64 bits")

@@ -8,6 +8,7 @@ A version before kept the epoch alone, as decimal digits: `7`; another left the 
 import json
 import math
 
+from bookie.bounded import parse_json
 from bookie.errors import MetadataFormatError
 from bookie.ids import BookieId
 from bookie.metadata.store import StoredBoot
@@ -28,10 +29,10 @@ def encode_boot(boot: StoredBoot) -> bytes:
 
 def decode_boot(raw: bytes, *, bookie_id: BookieId) -> StoredBoot:
     """MetadataFormatError when the bytes are neither form."""
-    if raw.isdigit():
-        return StoredBoot(int(raw), served=int(raw), is_bare=True)
     try:
-        found = json.loads(raw)
+        found = parse_json(raw)
+        if raw.isdigit():
+            return StoredBoot(found, served=found, is_bare=True)
         boot = StoredBoot(
             found["epoch"],
             found["nonce"],

@@ -11,6 +11,7 @@ from typing import Final
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
+from bookie.bounded import utf8
 from bookie.errors import BadRequestError, MetadataFormatError
 from bookie.frames.entry import DigestType
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
@@ -110,7 +111,7 @@ def _from_message(
         if message.HasField("ackQuorumSize")
         else message.quorumSize,
         fragments=tuple(
-            Fragment(EntryId(s.firstEntryId), tuple(BookieId(b) for b in s.ensembleMember))
+            Fragment(EntryId(s.firstEntryId), tuple(BookieId(utf8(b)) for b in s.ensembleMember))
             for s in message.segment
         ),
         digest_type=_digest_type(message),

@@ -3,10 +3,12 @@
 Whether the bookie is read-only is not in the bytes but in the place they lie at.
 """
 
+import re
 from typing import Final
 
 from google.protobuf.message import DecodeError
 
+from bookie.bounded import utf8
 from bookie.errors import MetadataFormatError
 from bookie.hosts import bare
 from bookie.ids import BookieId
@@ -14,6 +16,7 @@ from bookie.metadata.bookkeeper_pb2 import BookieServiceInfoFormat
 from bookie.metadata.store import RPC_ENDPOINT, BookieInfo, Endpoint
 
 PORT_MAX: Final = 65535
+LEGACY_PORT: Final = re.compile("[0-9]{1,5}")
 
 
 def encode_info(info: BookieInfo) -> bytes:
@@ -39,23 +42,29 @@ def decode_info(raw: bytes, *, bookie_id: BookieId, read_only: bool) -> BookieIn
     message = BookieServiceInfoFormat()
     try:
         message.ParseFromString(raw)
-    except DecodeError as error:
+        endpoints = tuple(map(_endpoint, message.endpoints))
+        properties = {utf8(key): utf8(value) for key, value in message.properties.items()}
+    except (DecodeError, UnicodeDecodeError) as error:
         raise MetadataFormatError(f"registration of {bookie_id} cannot be read") from error
     if not message.IsInitialized():
         raise MetadataFormatError(f"registration of {bookie_id} lacks a field of an endpoint")
-    return BookieInfo(
-        bookie_id=bookie_id,
-        endpoints=tuple(
-            Endpoint(e.id, e.host, e.port, e.protocol, tuple(e.auth)) for e in message.endpoints
-        ),
-        properties=dict(message.properties),
-        read_only=read_only,
-    )
+    for endpoint in endpoints:
+        if not 0 <= endpoint.port <= PORT_MAX:
+            raise MetadataFormatError(
+                f"registration of {bookie_id}: found port {endpoint.port}, expected 0 to {PORT_MAX}"
+            )
+    return BookieInfo(bookie_id, endpoints, properties, read_only=read_only)
+
+
+def _endpoint(found: BookieServiceInfoFormat.Endpoint) -> Endpoint:
+    words = (found.id, found.host, found.protocol, *found.auth)
+    endpoint_id, host, protocol, *auth = map(utf8, words)
+    return Endpoint(endpoint_id, host, found.port, protocol, tuple(auth))
 
 
 def _legacy_endpoints(bookie_id: BookieId) -> tuple[Endpoint, ...]:
     # As it stands before the last colon: Apache's own parser takes no IPv6 address here at all.
     host, _, port = bookie_id.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > PORT_MAX:
+    if not host or not LEGACY_PORT.fullmatch(port) or int(port) > PORT_MAX:
         return ()
     return (Endpoint(RPC_ENDPOINT, bare(host), int(port), RPC_ENDPOINT),)
