@@ -293,9 +293,12 @@ def retract(
     *,
     held: EntrySet = EMPTY,
     in_limbo: bool = False,
+    is_unchecked: bool = False,
     on: BookieId = B0,
 ) -> Retraction:
-    return judge_retraction(metadata, on, entries, held=held, in_limbo=in_limbo)
+    return judge_retraction(
+        metadata, on, entries, held=held, in_limbo=in_limbo, is_unchecked=is_unchecked
+    )
 
 
 def test_an_entry_that_may_have_been_denied_on_the_word_of_a_record_is_unknown_again() -> None:
@@ -319,6 +322,14 @@ def test_an_open_ledger_keeps_its_writer_when_a_record_is_taken_back() -> None:
 
 def test_a_mark_that_is_being_cleared_on_the_word_of_the_record_is_outlived() -> None:
     assert retract(closed(9), ids((4, 4)), in_limbo=True) == INTO_LIMBO
+
+
+def test_a_mark_of_a_ledger_that_may_be_closed_and_cleared_meanwhile_is_outlived() -> None:
+    recovering = ledger((0, WITH), (5, WITH)).in_recovery()
+    assert retract(recovering, ids((6, 6)), in_limbo=True) == INTO_LIMBO
+    assert "ask again" in retract(recovering, ids((6, 6)), is_unchecked=True).refusal
+    assert retract(recovering, ids((6, 6))) == AS_IT_IS
+    assert retract(closed(9), ids((4, 4)), is_unchecked=True) == INTO_LIMBO
 
 
 def test_an_end_that_a_person_accepted_stays() -> None:

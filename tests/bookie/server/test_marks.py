@@ -1,11 +1,14 @@
 """The end of the check after an unclean boot: when the boundary is lifted, and what holds it."""
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 from bookie.boot.boot import Booted
 from bookie.ids import EntryId, LedgerId
+from bookie.metadata.store import Versioned
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.clearing import ClearReason
-from bookie.protocol.ledger import Fragment
+from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.server.marks import LossRequest, Marks, RetractionRequest
 from bookie.server.state import BookieState
@@ -277,6 +280,47 @@ async def test_a_mark_that_is_cleared_while_its_record_is_taken_back_stays(
     monkeypatch.setattr(points, "_observers", [taken_back])
     [verdict] = await marks.clear([ledger])
     assert verdict.reason is ClearReason.ENTRIES_MISSING
+    assert (await marks.availability([ledger]))[0].status is Status.UNKNOWN
+
+
+class LateAnswers(FaultyStore):
+    """What it answers to the first reading of a ledger is old when it comes."""
+
+    def __init__(self, lab: BootLab, meanwhile: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(lab.store)
+        self.meanwhile: Callable[[], Awaitable[None]] | None = meanwhile
+
+    async def read_ledger(self, ledger_id: LedgerId) -> Versioned[LedgerMetadata]:
+        found = await super().read_ledger(ledger_id)
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            await meanwhile()
+        return found
+
+
+async def given_up(lab: BootLab) -> tuple[Marks, LedgerId]:
+    """Entry 0 of a ledger IN_RECOVERY is not here, and a person has accepted its loss."""
+    await lab.boot()
+    ledger = await lab.ledger()
+    marks = await unclean(lab)
+    await begin_recovery(lab, ledger)
+    lost = EntrySet.from_ranges([(0, 0)])
+    request = LossRequest(ledger, lost, True, "ann: burnt", frozenset())
+    assert await marks.record_loss(request) == ""
+    return marks, ledger
+
+
+async def test_a2_a_ledger_closed_and_cleared_while_its_record_is_taken_back_is_unknown(
+    lab: BootLab,
+) -> None:
+    marks, ledger = await given_up(lab)
+
+    async def closed_and_cleared() -> None:
+        await close(lab, ledger, 0)
+        assert (await marks.clear([ledger]))[0].may_clear
+
+    marks.store = LateAnswers(lab, closed_and_cleared)
+    assert not (await marks.retract_loss(wrong(ledger))).refusal
     assert (await marks.availability([ledger]))[0].status is Status.UNKNOWN
 
 

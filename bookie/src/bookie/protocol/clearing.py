@@ -179,6 +179,7 @@ def judge_retraction(
     *,
     held: EntrySet,
     in_limbo: bool,
+    is_unchecked: bool = False,
 ) -> Retraction:
     """Whether this bookie may forget that these entries are lost; `metadata` None = deleted.
 
@@ -200,7 +201,15 @@ def judge_retraction(
                 f"{ledger} was closed at {end} since a person accepted the loss of what is beyond, "
                 f"which cannot be undone: found entry {beyond[0]}, expected none after {end}"
             )
-    if (must_hold(metadata, own_id) & retracted - held).is_empty:
+    # It may be closed, and cleared on the word of the record, before this is done.
+    may_be_cleared = in_limbo and not metadata.is_closed
+    if metadata.state is LedgerState.IN_RECOVERY and is_unchecked and not in_limbo:
+        return Retraction(
+            f"{ledger} is IN_RECOVERY, and its check since the boot has not ended: ask again when "
+            "it is closed, the record hinders nobody until then"
+        )
+    owed = must_hold(metadata, own_id) & retracted - held
+    if owed.is_empty and not may_be_cleared:
         return Retraction()
     if metadata.state is LedgerState.OPEN and not in_limbo:
         return Retraction(

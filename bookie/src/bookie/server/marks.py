@@ -329,6 +329,9 @@ class Marks:
         if not request.reason.strip():
             return Retracted("reason: found nothing, expected why the record is wrong")
         await self.store.barrier()
+        # The marks before the metadata: a clearing that ends meanwhile may have seen a later state.
+        in_limbo = self._record(ledger_id).limbo
+        is_unchecked = self.storage.is_unchecked(ledger_id)
         try:
             metadata = await self._read(ledger_id)
         except MetadataFormatError as error:
@@ -341,7 +344,8 @@ class Marks:
             self.bookie_id,
             named,
             held=held,
-            in_limbo=self._record(ledger_id).limbo,
+            in_limbo=in_limbo,
+            is_unchecked=is_unchecked,
         )
         if judged.refusal or named.is_empty:
             return Retracted(judged.refusal)
