@@ -274,6 +274,8 @@ async def test_who_only_asks_gets_no_names_and_serves_nobody() -> None:
     one = Issued()
     await one.settle()
     assert not one.certificate("job").keys() & {"dnsNames", "ipAddresses"}
+    assert one.certificate("job")["commonName"] == "fleet.demo.fleet", "ZooKeeper knows it so"
+    assert one.certificate("client")["commonName"] == "client.demo.fleet"
     assert one.certificate("job")["usages"] == ["digital signature", "client auth"]
 
 

@@ -39,7 +39,6 @@ from bookie_operator.tls_view import Issuer
 
 LOOKED_FOR: Final = timedelta(seconds=30)
 """How long what cert-manager said is taken for what it says."""
-COMMON_NAME_MAX: Final = 64
 USAGES: Final = ("digital signature", "client auth")
 SERVER_USAGE: Final = "server auth"
 KINDS: Final = {IssuerKind.ISSUER: ISSUER, IssuerKind.CLUSTER_ISSUER: CLUSTER_ISSUER}
@@ -55,7 +54,7 @@ def certificate(
     spec: Object = {
         "secretName": name,
         "secretTemplate": {"labels": names.labels(cluster.metadata.name, names.TLS)},
-        "commonName": holder.name[:COMMON_NAME_MAX],
+        "commonName": holder.common_name,  # by which ZooKeeper knows its holder
         "duration": f"{24 * tls.lifetime_days}h0m0s",
         "renewBefore": f"{24 * tls.renew_before_days}h0m0s",
         "privateKey": {
