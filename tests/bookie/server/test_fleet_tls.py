@@ -6,6 +6,7 @@ the same authority, as they are where one issuer signs for a whole Kubernetes cl
 
 import asyncio
 import ssl
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,10 @@ from bookie.hosts import loopback
 from bookie.metadata.store import ADMIN_ENDPOINT
 from bookie.protocol.status import Status
 from bookie.server.admin_roles import MAY
-from bookie.testing.certificates import Authority, Identity
+from bookie.testing.certificates import DNS, MAIL, URI, Authority, Identity
 from bookie.tls.client_tls import ClientTls
 from bookie.tls.credentials import CredentialsFolder
-from bookie.tls.principals import Role
+from bookie.tls.principals import PREFIX, Role
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.stock.messages import Outcome
 from server_lab import KEY, ME, ServerLab, frame
@@ -170,6 +171,42 @@ async def test_runs_of_megabytes_come_and_go(fleet: FleetLab) -> None:
     assert await fleet.server.held(1, 0, 7_999) == list(range(8_000))
 
 
+async def is_cut_off(fleet: FleetLab, identity: Identity) -> bool:
+    """At the native port, once there was a handshake."""
+    assert fleet.server.bookie is not None
+    context = ssl.create_default_context(cafile=str(fleet.authority.own.certificate))
+    context.load_cert_chain(identity.certificate, identity.key)
+    port = fleet.server.bookie.ports["run"]
+    reader, writer = await asyncio.open_connection(
+        loopback(), port, ssl=context, server_hostname="localhost"
+    )
+    heard = await reader.read()
+    writer.close()
+    return heard == b""
+
+
+OTHER = f"{PREFIX}lab/other/client/writer"
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [OTHER.encode(), OTHER.encode() + b"2"],
+        [OTHER.replace("other", "%64emo").encode()],
+        [b"spiffe://elsewhere/\xff\xfe"],
+    ],
+    ids=["of two", "spelled otherwise", "no UTF-8"],
+)
+async def test_a_certificate_whose_names_are_odd_is_not_let_in(
+    fleet: FleetLab, names: list[bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    await fleet.start()
+    odd = fleet.authority.sign_raw("odd", [(URI, name) for name in names])
+    assert await is_cut_off(fleet, odd)
+    await fleet.server.until(lambda: fleet.server.traffic.tls_failures["run"] == 1)
+    assert "no TLS" in caplog.text
+
+
 @pytest.mark.parametrize("days", [-1, 3])
 async def test_a_client_whose_certificate_is_not_of_today_is_not_let_in(
     fleet: FleetLab, days: int
@@ -309,6 +346,24 @@ async def test_the_control_plane_takes_no_operator_of_another_fleet(fleet: Fleet
         with pytest.raises(grpc.aio.AioRpcError, match="is for lab/demo, found operator") as found:
             await call(b"", timeout=10)
     assert found.value.code() is grpc.StatusCode.PERMISSION_DENIED
+
+
+@pytest.mark.parametrize("kind", [DNS, MAIL], ids=["DNS", "mail"])
+async def test_the_control_plane_takes_no_name_of_another_kind(fleet: FleetLab, kind: int) -> None:
+    await fleet.start()
+    name = f"{PREFIX}lab/demo/operator/operator".encode()
+    odd = fleet.authority.sign_raw("odd", [(kind, name)])
+    assert await fleet.call_as(odd, "GetHealth") is grpc.StatusCode.PERMISSION_DENIED
+
+
+async def test_an_epoch_is_not_heard_from_who_may_not_call(fleet: FleetLab) -> None:
+    await fleet.start()
+    assert fleet.server.bookie is not None
+    state, own = fleet.server.bookie.state, fleet.server.bookie.control.identity()
+    fleet.server.caller = fleet.client(fleet.authority.sign("client"))
+    with pytest.raises(grpc.aio.AioRpcError, match="may not call"):
+        await fleet.server.call("GetHealth", pb.GetHealthRequest(), meant=replace(own, epoch=99))
+    assert state.epoch_heard == 0
 
 
 async def test_the_control_plane_takes_no_certificate_without_a_fleet(

@@ -23,6 +23,9 @@ def test_a_name_comes_back_from_its_uri(namespace: str, cluster: str, role: Role
         "spiffe://bookie-operator/storage/demo/king/bookie-0",
         "spiffe://bookie-operator/storage/demo/bookie/bookie-0/more",
         "spiffe://bookie-operator//demo/bookie/bookie-0",
+        "spiffe://bookie-operator/storage/demo/%6Fperator/operator",
+        "spiffe://bookie-operator/storage/demo/bookie/bookie%2D0",
+        "spiffe://bookie-operator/storage/demo/bookie/%FF",
     ],
 )
 def test_nothing_else_is_a_name(uri: str):

@@ -177,7 +177,6 @@ class IdentityGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # ge
         if handler is None:  # no such method: grpc says so
             return None
         method = details.method.rpartition("/")[2]
-        why = self.judge(method, details.invocation_metadata)
 
         async def answer(_requests: Any, context: Any) -> Any:
             if self._tls is not None:
@@ -186,7 +185,8 @@ class IdentityGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # ge
                     log.warning("refuse a call from %s: %s", context.peer(), refused)
                     await context.abort(grpc.StatusCode.PERMISSION_DENIED, refused)
                 ASKED_BY.set(caller)
-            if why:
+            # Behind the roles: what a caller says of our epochs may end our lease.
+            if why := self.judge(method, details.invocation_metadata):
                 await context.abort(grpc.StatusCode.FAILED_PRECONDITION, why)
             await context.send_initial_metadata(self._identity().to_metadata())
             # Not by iterating `requests`: that keeps the message until the next collection.
@@ -222,7 +222,9 @@ class IdentityGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # ge
 
 def _caller(context: Any) -> Principal | None:
     """The name in the certificate that this call's connection was made with."""
-    names = context.auth_context().get("x509_subject_alternative_name", ())
+    # Of URIs alone: gRPC has names of all kinds in `x509_subject_alternative_name`, and whoever may
+    # not be given a URI may be given a DNS name, or an address for mail, of the same letters.
+    names = context.auth_context().get("peer_uri", ())
     return Principal.from_names(name.decode(errors="replace") for name in names)
 
 

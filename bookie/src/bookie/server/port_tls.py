@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from bookie.server.settings import Tls
 from bookie.tls.credentials import CredentialsFolder
-from bookie.tls.principals import Principal
+from bookie.tls.principals import Principal, names_of_fleets
 
 log = logging.getLogger(__name__)
 
@@ -55,11 +55,17 @@ class PortTls:
     def why_not(self, certificate: Mapping[str, Any] | None) -> str:
         """Why the holder of a verified certificate is not let in; empty when it is.
 
-        One without a name of a fleet is: whoever has the authorities decides who is a client.
+        One without a name of a fleet is: whoever has the authorities decides who is a client. With
+        several, or one that is garbled, it may be another fleet's.
         """
         own, found = self.credentials.principal, Principal.of_certificate(certificate)
-        if own is None or found is None or found.is_of_fleet_of(own):
+        if own is None or (found is not None and found.is_of_fleet_of(own)):
             return ""
+        if found is None:
+            names = names_of_fleets(certificate)
+            return (
+                f"its certificate has the names {names}, expected one of a fleet" if names else ""
+            )
         return f"its certificate is of {found}, expected one of {own.namespace}/{own.cluster}"
 
     @property

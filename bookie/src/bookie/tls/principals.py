@@ -81,12 +81,16 @@ class Principal:
 
     @classmethod
     def from_uri(cls, uri: str) -> Self | None:
-        """None when it is no such name."""
+        """None when it is no such name, or one spelled in another way: rules of who may be given
+        which name compare letters."""
         parts = uri.removeprefix(PREFIX).split("/")
         if not uri.startswith(PREFIX) or len(parts) != PARTS or not all(parts):
             return None
         namespace, cluster, role, name = map(unquote, parts)
-        return cls(namespace, cluster, Role(role), name) if role in set(Role) else None
+        if role not in set(Role):
+            return None
+        found = cls(namespace, cluster, Role(role), name)
+        return found if found.uri == uri else None
 
     @classmethod
     def from_names(cls, uris: Iterable[str]) -> Self | None:
@@ -97,11 +101,20 @@ class Principal:
     @classmethod
     def of_certificate(cls, certificate: Mapping[str, Any] | None) -> Self | None:
         """Of a verified certificate as `ssl.SSLObject.getpeercert` shows it."""
-        names = (certificate or {}).get("subjectAltName", ())
-        return cls.from_names(value for kind, value in names if kind == "URI")
+        return cls.from_names(_uris(certificate))
 
     def __str__(self) -> str:
         return f"{self.role.value} {self.name} of {self.namespace}/{self.cluster}"
+
+
+def names_of_fleets(certificate: Mapping[str, Any] | None) -> list[str]:
+    """All names in the form of ours that a verified certificate has, be they well formed or not."""
+    return [uri for uri in _uris(certificate) if uri.lower().startswith(PREFIX)]
+
+
+def _uris(certificate: Mapping[str, Any] | None) -> Iterable[str]:
+    names = (certificate or {}).get("subjectAltName", ())
+    return (value for kind, value in names if kind == "URI")
 
 
 def _label(text: str) -> str:
