@@ -8,8 +8,11 @@ import pytest
 from bookie.errors import SettingsError
 from bookie.tls.authority import Authority
 from bookie.tls.credentials import CredentialsFolder
+from bookie.tls.files import stamps
 from bookie.tls.principals import Principal, Role
-from cryptography.hazmat.primitives import serialization
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 DAY = timedelta(days=1)
 BOOKIE = Principal("storage", "demo", Role.BOOKIE, "bookie-0")
@@ -153,3 +156,46 @@ def shake_hands(client: ssl.SSLContext, server: ssl.SSLContext, *, name: str) ->
                 continue
             sides.remove(side)
     assert not sides
+
+
+def test_rights_that_were_mended_count_as_a_change(tmp_path: Path, authority: Authority):
+    key = fill(tmp_path, authority) / "tls.key"
+    before = stamps(tmp_path)
+    key.chmod(0o640)
+    assert stamps(tmp_path) != before
+
+
+OTHER_EXTENSIONS = [b"\x06\x03\x2a\x03\x04", b"\x06\x03\x2a\x03\x05"]
+
+
+def twice_the_same_extension(authority: Authority) -> tuple[bytes, bytes]:
+    """A certificate that OpenSSL takes, and RFC 5280 does not; and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    builder = x509.CertificateBuilder(authority.certificate.subject, x509.Name([]))
+    builder = builder.public_key(key.public_key()).serial_number(1)
+    builder = builder.not_valid_before(datetime.now(UTC)).not_valid_after(datetime.now(UTC) + DAY)
+    for name in ("1.2.3.4", "1.2.3.5"):
+        extension = x509.UnrecognizedExtension(x509.ObjectIdentifier(name), b"\x05\0")
+        builder = builder.add_extension(extension, critical=False)
+    made = builder.sign(authority.key, hashes.SHA256())
+    raw = made.public_bytes(serialization.Encoding.DER).replace(*reversed(OTHER_EXTENSIONS))
+    form = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    pem = key.private_bytes(serialization.Encoding.PEM, *form)
+    return ssl.DER_cert_to_PEM_cert(raw).encode(), pem
+
+
+def test_a_certificate_that_openssl_alone_takes_is_named(tmp_path: Path, authority: Authority):
+    fill(tmp_path, authority)
+    folder = CredentialsFolder(tmp_path)
+    for name, content in zip(
+        ("tls.crt", "tls.key"), twice_the_same_extension(authority), strict=True
+    ):
+        (tmp_path / name).write_bytes(content)
+    assert folder.principal == BOOKIE, "those before stay in use"
+    with pytest.raises(SettingsError, match=r"tls.crt, expected a certificate that can be parsed"):
+        CredentialsFolder(tmp_path)
+
+
+def test_no_repr_has_a_key(tmp_path: Path, authority: Authority):
+    current = CredentialsFolder(fill(tmp_path, authority)).current
+    assert "PRIVATE" not in repr(current) + repr(authority) + repr(authority.to_issued())

@@ -6,11 +6,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from bookie.errors import SettingsError
+from bookie.testing import certificates
 from bookie.tls.authority import Authority
 from bookie.tls.credentials import CredentialsFolder
 from bookie.tls.principals import Principal, Role
 from bookie_operator.errors import LocalError
 from bookie_operator.platform import credential_folders
+from bookie_operator.platform.credential_files import certificate_of
 from bookie_operator.platform.credential_folders import (
     folder_name,
     person_folder,
@@ -18,6 +21,8 @@ from bookie_operator.platform.credential_folders import (
     replace_folder,
 )
 
+X400_ADDRESS = 0xA3
+"""A kind of name that no library of ours knows."""
 JOB = Principal("local", "demo", Role.JOB, "job")
 OLD, NEW = {"tls.crt": b"old", "ca.crt": b"old"}, {"tls.crt": b"new"}
 
@@ -94,3 +99,13 @@ def test_who_uses_a_folder_has_what_is_renewed_at_its_next_handshake(tmp_path: P
     assert folder.current.certificate == first
     second = renew()
     assert folder.current.certificate == second and folder.generation == 1
+
+
+def test_a_certificate_with_names_that_nobody_can_read_is_said_to_be_one(tmp_path: Path) -> None:
+    odd = certificates.Authority.make(tmp_path, "ours").sign_raw(
+        "odd", [(X400_ADDRESS, b"\x30\x00")]
+    )
+    found = certificate_of(read_folder(odd.folder) or {})
+    assert found.trouble == "tls.crt holds no certificates as PEM"
+    with pytest.raises(SettingsError, match=r"tls.crt, expected a certificate that can be parsed"):
+        CredentialsFolder(odd.folder)

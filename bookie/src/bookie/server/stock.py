@@ -222,7 +222,7 @@ class StockConnection(DataConnection):
             if self.bytes_held:
                 raise ConnectionAbortedError("more came behind START_TLS, before its answer")
             await self._secure(tls.context(), why_not=tls.why_not, handshake_s=tls.handshake_s)
-        except OSError as error:
+        except Exception as error:  # `ssl` parses what a stranger wrote: it raises ValueError, too
             self._service.count_tls_failure()
             log.warning("close connection from %s: no TLS: %s", peer, str(error) or repr(error))
             self.abort()

@@ -114,23 +114,23 @@ class TlsFront(asyncio.BufferedProtocol):
         connection, tls, peer = self._fronts.make(), self._fronts.tls, self._peer()
         connection.wait_for_handshake()
         transport.pause_reading()
-        starting = self._loop.create_task(
-            self._loop.start_tls(
-                transport, connection, tls.context(), server_side=True,
-                ssl_handshake_timeout=tls.handshake_s, ssl_shutdown_timeout=TLS_GOODBYE_S,
-            )
-        )  # fmt: skip
-        # One turn: `start_tls` has put its own protocol there, and calls it in the next turn; what
-        # was read before comes behind that, and before anything that is read from then on.
-        await asyncio.sleep(0)
-        self._loop.call_soon(_feed_below, transport, first)
         try:
+            starting = self._loop.create_task(
+                self._loop.start_tls(
+                    transport, connection, tls.context(), server_side=True,
+                    ssl_handshake_timeout=tls.handshake_s, ssl_shutdown_timeout=TLS_GOODBYE_S,
+                )
+            )  # fmt: skip
+            # One turn: `start_tls` has put its own protocol there, and calls it in the next turn;
+            # what was read before comes behind that, and before anything read from then on.
+            await asyncio.sleep(0)
+            self._loop.call_soon(_feed_below, transport, first)
             secured = await starting
             if secured is None or secured.is_closing():
                 raise ConnectionResetError("closed during the handshake")
             if why := tls.why_not(secured.get_extra_info("peercert")):
                 raise ConnectionRefusedError(why)
-        except OSError as error:
+        except Exception as error:  # `ssl` parses what a stranger wrote: it raises ValueError, too
             if self._transport is not None:  # else it had to give way, and that was said
                 self._fronts.failed(peer, str(error) or repr(error))
             transport.abort()

@@ -6,7 +6,7 @@ nothing here reads a clock. For fleets without cert-manager; see docs/security.m
 
 import ipaddress
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Self
 
@@ -29,7 +29,7 @@ class Issued:
     """A certificate and its key, PEM; the key is PKCS#8 and not encrypted."""
 
     certificate: bytes
-    key: bytes
+    key: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ use. `ca.crt` may hold several authorities, as it does while one is replaced by 
 
 import logging
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +23,13 @@ log = logging.getLogger(__name__)
 
 OF_ANOTHER_KEY: Final = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH")
 """How OpenSSL calls a key that is not the certificate's."""
+MALFORMED: Final = (
+    ValueError,
+    x509.DuplicateExtension,
+    x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)
+"""What is raised of a certificate that OpenSSL may take for a good one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +37,7 @@ class Credentials:
     """What the folder held when it was read; PEM."""
 
     certificate: bytes
-    key: bytes
+    key: bytes = field(repr=False)
     authorities: bytes
     leaf: x509.Certificate
     """The first certificate."""
@@ -123,7 +130,12 @@ class _Taken:
         self.servers = {clients: _server_context(directory, clients) for clients in ssl.VerifyMode}
         """By whether clients have to show a certificate."""
         self.client = _context(ssl.PROTOCOL_TLS_CLIENT, directory)
-        leaf = x509.load_pem_x509_certificates(certificate)[0]
+        try:
+            leaf = x509.load_pem_x509_certificates(certificate)[0]
+            _ = leaf.extensions  # they are parsed when somebody asks
+        except MALFORMED as error:
+            why = f"expected a certificate that can be parsed ({error})"
+            raise SettingsError(f"found {directory / CERTIFICATE}, {why}") from error
         self.credentials = Credentials(certificate, key, authorities, leaf)
 
 
@@ -155,6 +167,10 @@ def _context(protocol: int, directory: Path) -> ssl.SSLContext:
         else:
             why = f"found {key}, expected one private key as PEM ({error.reason or error})"
         raise SettingsError(why) from error
+    except OSError as error:  # it was there when it was read
+        raise SettingsError(
+            f"found {directory}, whose {CERTIFICATE} and {KEY} cannot be read ({error.strerror})"
+        ) from error
     _load_authorities(context, directory / AUTHORITIES)
     return context
 

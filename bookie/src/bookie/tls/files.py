@@ -47,4 +47,5 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
         found = path.stat()  # of what a link leads to: Kubernetes renews a secret by its link
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_ino, found.st_size
+    # Not its content's time: rights that were mended count, too.
+    return found.st_ctime_ns, found.st_ino, found.st_size

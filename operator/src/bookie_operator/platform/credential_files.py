@@ -6,10 +6,11 @@ What cannot be read is said in words, and is no error: somebody may have written
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from bookie.tls.credentials import MALFORMED
 from bookie.tls.files import AUTHORITIES, CERTIFICATE, KEY
 from bookie.tls.principals import Principal
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -105,8 +106,8 @@ def _certificates(name: str, text: bytes) -> list[x509.Certificate]:
     try:
         found = x509.load_pem_x509_certificates(text)
         for one in found:
-            _ = one.extensions  # it is parsed when somebody asks
-    except ValueError as error:
+            _ = one.extensions, one.public_key()  # they are parsed when somebody asks
+    except (*MALFORMED, UnsupportedAlgorithm) as error:
         raise ValueError(f"{name} holds no certificates as PEM") from error
     return found
 
@@ -145,6 +146,6 @@ def _signer(chain: Sequence[x509.Certificate], trusted: Sequence[x509.Certificat
 def _is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature):
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
         return False
     return True

@@ -132,12 +132,6 @@ class CallError(UnavailableError):
         super().__init__(sentence)
 
 
-def _why_no_tls(words: str) -> str:
-    """Empty when that is not what went wrong."""
-    found = (pattern.search(words) for pattern in HANDSHAKE_FAILED)
-    return next((one[0] for one in found if one is not None), "")
-
-
 class Call(NamedTuple):
     """Who must answer, None = whoever is there, and how long the answer may take."""
 

@@ -1,0 +1,53 @@
+"""The front of a data port by itself: whatever goes wrong before a handshake, nothing stays."""
+
+import asyncio
+import ssl
+from pathlib import Path
+
+from bookie.hosts import loopback
+from bookie.server.connections import DataConnection
+from bookie.server.port_tls import PortTls
+from bookie.server.settings import Tls
+from bookie.server.state import Traffic
+from bookie.server.tls_front import TlsFronts
+from bookie.testing.certificates import Authority
+from bookie.tls.principals import Role
+
+
+class Nobody(DataConnection):
+    """Takes whatever comes."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: None)
+
+    def _opened(self) -> None: ...
+
+    def _closed(self) -> None: ...
+
+    def _left(self, size: int) -> None: ...
+
+    def _take_next(self, view: memoryview) -> int:
+        return len(view)
+
+
+class Unusable(PortTls):
+    """Its credentials are of no use at a handshake, for a reason that nobody thought of."""
+
+    def context(self) -> ssl.SSLContext:
+        raise ValueError("what is this?")
+
+
+async def test_a_connection_whose_handshake_cannot_begin_is_closed_and_counted(
+    tmp_path: Path,
+) -> None:
+    folder = Authority.make(tmp_path, "ours").sign("bookie-0", Role.BOOKIE).folder
+    tls, traffic = Unusable(Tls(directory=folder, mode="Required")), Traffic()
+    fronts = TlsFronts(tls, Nobody, port="run", traffic=traffic, waiting_max=1)
+    server = await asyncio.get_running_loop().create_server(fronts.front, loopback(), 0)
+    for _ in range(2):  # the second one finds room
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
+        writer.write(b"\x16\x03\x01")
+        assert await reader.read() == b""
+        writer.close()
+    assert traffic.tls_failures["run"] == 2 and fronts.came()
+    server.close()
