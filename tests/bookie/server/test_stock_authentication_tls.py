@@ -14,7 +14,7 @@ from bookie.testing.certificates import Authority
 from bookie.tls.principals import Role
 from bookie.wire.stock.framing import FRAME_LENGTH
 from bookie.wire.stock.messages import Outcome
-from sasl_client import line, log_in, response
+from sasl_client import challenge, line, log_in, response
 from server_lab import ServerLab
 from stock_client import StockClient, V2Client, V3Client
 
@@ -35,11 +35,12 @@ class Lab:
         self.users.write_text(line(), encoding="utf-8")
         self.clients: list[StockClient] = []
 
-    async def start(self, *mechanisms: str, **tls: Any) -> "Lab":
+    async def start(self, *mechanisms: str, crowd: int = 100, **tls: Any) -> "Lab":
         directory = str(self.authority.sign("bookie-0", Role.BOOKIE).folder)
         own = {"directory": directory, "mode": "Accepted", "clients": "optional"}
         self.server.tree["tls"] = own | tls
-        wanted = {"mechanisms": list(mechanisms), "usersFile": str(self.users)}
+        wanted: dict[str, Any] = {"mechanisms": list(mechanisms), "usersFile": str(self.users)}
+        wanted["unauthenticatedConnections"] = crowd
         self.server.tree["authentication"] = wanted
         await self.server.start()
         return self
@@ -60,6 +61,16 @@ class Lab:
         client = await self.plain()
         await client.upgrade(self.context(has_certificate=has_certificate))
         return client
+
+    async def from_first_byte(self) -> Any:
+        """With a certificate, and no START_TLS."""
+        assert self.server.bookie is not None
+        context, port = self.context(has_certificate=True), self.server.bookie.ports["stock"]
+        streams = await asyncio.open_connection(
+            loopback(), port, ssl=context, server_hostname="localhost"
+        )
+        self.clients.append(self.kind(*streams))
+        return self.clients[-1]
 
     @property
     def failures(self) -> dict[AuthFailure, int]:
@@ -92,6 +103,16 @@ async def test_a_verified_certificate_is_a_way_in(lab: Lab) -> None:
     client = await lab.secure(has_certificate=True)
     assert [a.outcome for a in await client.ask(client.add(ledger, 0))] == [OK]
     assert lab.server.traffic.unauthenticated == 0
+
+
+async def test_who_has_a_certificate_crowds_nobody_out(lab: Lab) -> None:
+    await lab.start("tls", "digest-md5", crowd=1)
+    first = await lab.plain()
+    token = response(await challenge(first))
+    second = await lab.from_first_byte()
+    assert (await second.ask(second.read(1, 1)))[0].outcome is Outcome.NO_LEDGER
+    assert (await first.ask(first.auth(token, plugin="sasl")))[0].outcome is OK
+    assert not lab.failures
 
 
 async def test_tls_without_a_certificate_is_none(lab: Lab) -> None:
@@ -142,14 +163,8 @@ async def test_a_plugin_beside_a_certificate_goes_on_as_if_nothing_was_asked(lab
 
 async def test_a_certificate_counts_under_tls_from_the_first_byte(lab: Lab) -> None:
     await lab.start("tls")
-    assert lab.server.bookie is not None
-    context, port = lab.context(has_certificate=True), lab.server.bookie.ports["stock"]
-    streams = await asyncio.open_connection(
-        loopback(), port, ssl=context, server_hostname="localhost"
-    )
-    lab.clients.append(client := lab.kind(*streams))
-    frames: Any = client
-    [answer] = await client.ask(frames.read(1, 1))
+    client = await lab.from_first_byte()
+    [answer] = await client.ask(client.read(1, 1))
     assert answer.outcome is Outcome.NO_LEDGER
 
 

@@ -88,11 +88,11 @@ class StockAuthentication:
         loop = asyncio.get_running_loop()
         deadline = loop.call_later(self._settings.login_seconds, self._expire, entrant)
         self._logins[entrant] = Login(deadline)
+        self.secured(entrant)  # who is let in at once crowds nobody out
         if len(self._logins) > self._settings.unauthenticated_connections:
             # Who means it needs milliseconds: the longer one has waited, the less it is missed.
             self._end(next(iter(self._logins)), AuthFailure.CROWD, "too many are")
         self._count()
-        self.secured(entrant)
 
     def secured(self, entrant: Entrant) -> None:
         """It may be under TLS now; called before anything is taken that came under it."""
