@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 from bookie.errors import SettingsError
+from bookie.metadata.access import Access
 from bookie.metadata.login import Login, read_login
+from bookie.metadata.secure_client import SecureClient
+from kazoo.retry import KazooRetry
 from kazoo.security import Id
 
 SECRET = "hunter-2"
@@ -56,3 +59,15 @@ def test_another_form_is_named_without_what_it_holds(tmp_path: Path, text: str) 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"nothing, which cannot be read"):
         read_login(tmp_path / "nothing")
+
+
+def test_access_lists_name_the_user_as_it_is_called_by_now(tmp_path: Path) -> None:
+    form = "scheme: digest\nuser: fleet\npassword: {}\n"
+    path = written(tmp_path, form.format(SECRET))
+    client = SecureClient("localhost:1", timeout=1, connection_retry=KazooRetry(), login=path)
+    others = Id("x509", "CN=fleet")
+    client.access = Access((read_login(path).name, others))
+    path.write_text(form.format("hunter-3"))
+    client.refresh()
+    assert client.access.fleet == (read_login(path).name, others)
+    client.close()

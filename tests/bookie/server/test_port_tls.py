@@ -5,12 +5,14 @@ import os
 import shutil
 import ssl
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import uvloop
+from bookie.hosts import loopback
 from bookie.protocol.status import Status
 from bookie.testing.certificates import Authority, Identity
 from bookie.tls.client_tls import ClientTls
@@ -213,6 +215,15 @@ async def test_a_client_without_a_certificate_of_the_authority_is_not_let_in(
     assert (traffic.tls_failures["stock"], traffic.tls_connections["stock"]) == (1, 0)
 
 
+async def test_a_client_of_another_fleet_is_cut_off_behind_its_handshake(tls: TlsLab) -> None:
+    await tls.start()
+    other = tls.certificates.authority.sign("writer", cluster="other", file="other-writer")
+    client = await tls.plain()
+    with suppress(OSError):  # who is cut off may hear of it in the handshake
+        await client.upgrade(tls.certificates.context(other))
+    assert await client.until_closed() == b""
+
+
 @pytest.mark.parametrize("who", ["nobody", "client", "stranger"])
 @pytest.mark.parametrize("clients", ["optional", "none"])
 async def test_certificates_of_clients_may_be_left_out(tls: TlsLab, who: str, clients: str) -> None:
@@ -379,3 +390,25 @@ async def test_in_the_middle_of_a_renewal_the_old_certificate_is_shown(tls: TlsL
     assert await shown_serial(tls) == before
     tls.renew(tls.certificates.renewed)
     assert await shown_serial(tls) != before
+
+
+# ---- the HTTP port ------------------------------------------------------------------------------
+
+
+async def test_the_http_port_shows_the_certificate_of_now(tls: TlsLab) -> None:
+    await tls.start(http=True)
+    before = await shown_on_http(tls)
+    assert before == await shown_on_http(tls)
+    tls.renew(tls.certificates.renewed)
+    assert await shown_on_http(tls) != before
+
+
+async def shown_on_http(tls: TlsLab) -> bytes | None:
+    assert tls.server.bookie is not None
+    context, port = tls.certificates.context(None), tls.server.bookie.ports["http"]
+    _reader, writer = await asyncio.open_connection(
+        loopback(), port, ssl=context, server_hostname="localhost"
+    )
+    shown: bytes | None = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    writer.close()
+    return shown

@@ -1,6 +1,7 @@
 """A folder of credentials: what it must hold, and what a change of its files does."""
 
 import ssl
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -156,6 +157,35 @@ def shake_hands(client: ssl.SSLContext, server: ssl.SSLContext, *, name: str) ->
                 continue
             sides.remove(side)
     assert not sides
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_no_session_is_taken_up_again(
+    tmp_path: Path, authority: Authority, version: ssl.TLSVersion
+):
+    folder = CredentialsFolder(fill(tmp_path, authority))
+    server, client = folder.server_context(), folder.client_context()
+    client.maximum_version = version
+    before = taken_up(client, server, None)
+    assert before.session is None or not before.session.has_ticket
+    assert not taken_up(client, server, before.session).session_reused
+
+
+def taken_up(
+    client: ssl.SSLContext, server: ssl.SSLContext, session: ssl.SSLSession | None
+) -> ssl.SSLObject:
+    """The client's side after a handshake, and a byte that brings tickets along."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    name = BOOKIE.server_name
+    ours = client.wrap_bio(to_client, to_server, server_hostname=name, session=session)
+    theirs = server.wrap_bio(to_server, to_client, server_side=True)
+    for _ in range(4):
+        for side in (ours, theirs):
+            with suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+    theirs.write(b"x")
+    assert ours.read(1) == b"x"
+    return ours
 
 
 def test_rights_that_were_mended_count_as_a_change(tmp_path: Path, authority: Authority):

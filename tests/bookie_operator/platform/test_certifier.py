@@ -1,0 +1,59 @@
+"""Steps of the operator's own authority are done to what they were planned for, or not at all."""
+
+from datetime import timedelta
+
+import pytest
+from bookie.tls.principals import Principal, Role
+from bookie_operator.errors import PreconditionError
+from bookie_operator.plan.actions import DropAuthorities, MakeAuthority, SignWith
+from bookie_operator.plan.certificate_troubles import WRONG_NAME, trouble_of
+from bookie_operator.platform.certifier import Certifier
+from bookie_operator.tls_view import Certificate, TlsView
+from memory_vault import MemoryVault
+from operator_scenes import T0
+
+YEAR = timedelta(days=365)
+BOOKIE = Principal("local", "demo", Role.BOOKIE, "bookie-0")
+
+
+@pytest.fixture
+async def certifier() -> Certifier:
+    """One authority signs, and another one waits for its turn."""
+    made = Certifier(MemoryVault(), "demo", lambda: T0)
+    await made.carry_out(MakeAuthority(YEAR, frozenset(), signs=True), ())
+    first = frozenset((await made.authorities()).trusted)
+    await made.carry_out(MakeAuthority(YEAR, first, signs=False), ())
+    return made
+
+
+async def test_only_the_authority_that_was_meant_begins_to_sign(certifier: Certifier) -> None:
+    before = await certifier.authorities()
+    with pytest.raises(PreconditionError, match="does not wait to sign any more"):
+        await certifier.carry_out(SignWith("0" * 40), ())
+    assert await certifier.authorities() == before
+
+
+async def test_the_authority_that_signs_is_not_dropped(certifier: Certifier) -> None:
+    before = await certifier.authorities()
+    assert before.coming is not None
+    with pytest.raises(PreconditionError, match="another authority signs by now"):
+        await certifier.carry_out(DropAuthorities(frozenset({before.coming.fingerprint})), ())
+    assert await certifier.authorities() == before
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        BOOKIE.peer(Role.CLIENT, BOOKIE.name),
+        Principal("local", "other", Role.BOOKIE, BOOKIE.name),
+        Principal("other", "demo", Role.BOOKIE, BOOKIE.name),
+        None,
+    ],
+    ids=str,
+)
+def test_whoever_has_the_same_name_elsewhere_is_another_one(other: Principal | None) -> None:
+    hosts = frozenset({BOOKIE.server_name})
+    found = Certificate("", other, hosts, T0 - YEAR, T0 + YEAR, signer="one")
+    view = TlsView({BOOKIE: ()}, {BOOKIE: found})
+    trouble = trouble_of(view, BOOKIE, (), now=T0, reported_before=timedelta())
+    assert trouble is not None and trouble.reason == WRONG_NAME
