@@ -31,7 +31,7 @@ from bookie.repair.look.cluster import Cluster
 from bookie.repair.reports.progress_lines import say_nothing
 from bookie.repair.runs import repair_cluster
 from bookie.wire.identity import Identity
-from bookie_operator.control import GrpcControl
+from bookie_operator.control import Addressee, GrpcControl
 from bookie_processes import BookieProcess, Bookies, started, until_there
 
 POD_IP: Final = os.environ["POD_IP"]
@@ -64,7 +64,7 @@ def is_ready(host: str, port: int) -> int:
 async def operators_view(target: str, meant: Identity) -> str:
     control = GrpcControl()
     try:
-        health = await control.health(target, meant)
+        health = await control.health(Addressee(target, meant))
         return "nobody" if health is None else health.phase.name
     finally:
         await control.close()
