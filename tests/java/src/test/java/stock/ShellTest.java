@@ -172,7 +172,9 @@ class ShellTest extends SuiteCase {
         Shell.Said said = good("recover -q -f bookie-0");
         has(said, "ledger {key=" + ledgerId + ", state=CLOSED}");
         assertFalse(good("recover -q -f bookie-9").has("ledger {key=" + ledgerId));
-        good("recover -dr -f bookie-0");
+        // This ledger alone: other tests leave ledgers whose clients were refused, and Apache's recovery
+        // of a bookie fails with the first that it cannot open.
+        good("recover -dr -f -l " + ledgerId + " bookie-0");
         assertTrue(metadata(ledgerId).getAllEnsembles().get(0L).contains(Fleet.id(0)));
     }
 
