@@ -13,9 +13,6 @@ from pathlib import Path
 from typing import Final
 
 from bookie.errors import BookieError
-from bookie.metadata.opening import open_store
-from bookie.metadata.session import ZooKeeperSettings
-from bookie.metadata.store import MetadataStore
 from pydantic import ValidationError
 
 from bookie_operator.control import Control, GrpcControl
@@ -65,13 +62,13 @@ class Fleet:
         credentials: Path | None = None,
         names_proved: bool = False,
     ) -> None:
-        """`opener`: None opens stores as the operator of this cluster. `credentials`: where it may
-        keep its own of this cluster; None = nowhere."""
+        """`opener`: see `Observer`. `credentials`: where the operator may keep its own of this
+        cluster; None = nowhere."""
         self.name = name
         self._api = api
         self._metrics = metrics
         self._make_control = control
-        self._opener = opener or self._open_store
+        self._opener = opener
         self._clock = clock
         self._operator_namespace = operator_namespace
         self._credentials = credentials
@@ -134,10 +131,6 @@ class Fleet:
             if observer is not None:
                 await observer.close()
             await control.close()
-
-    async def _open_store(self, url: str) -> MetadataStore:
-        """With the operator's own credentials, which may have come since the last time."""
-        return await open_store(url, settings=ZooKeeperSettings(tls=self._operator_credentials()))
 
     def _operator_credentials(self) -> Path | None:
         return None if self._platform is None else self._platform.credentials

@@ -17,6 +17,7 @@ from bookie.errors import BookieError, MetadataFormatError
 from bookie.ids import BookieId
 from bookie.metadata.opening import open_store
 from bookie.metadata.pausing import read_paused
+from bookie.metadata.session import ZooKeeperSettings
 from bookie.metadata.store import BookieInfo, MetadataStore
 from bookie.wire.admin.health import Health
 from bookie.wire.identity import Identity
@@ -61,12 +62,13 @@ class Observer:
         platform: Platform,
         control: Control,
         *,
-        opener: Opener = open_store,
+        opener: Opener | None = None,
         clock: Clock = utc_now,
     ) -> None:
+        """`opener`: None opens stores with the operator's own credentials, where it has any."""
         self._platform = platform
         self._control = control
-        self._opener = opener
+        self._opener = opener or self._open_store
         self._clock = clock
         self._store: MetadataStore | None = None
         """None until it is open, and after it was given up."""
@@ -84,6 +86,10 @@ class Observer:
         """Since when every look has found that instance; None: the last one did not."""
         self._last_known_at: datetime | None = None
         """When a look found it last; None as above."""
+
+    async def _open_store(self, url: str) -> MetadataStore:
+        # Credentials may have come, or others, since the last time.
+        return await open_store(url, settings=ZooKeeperSettings(tls=self._platform.credentials))
 
     @property
     def now(self) -> datetime:

@@ -17,12 +17,11 @@ from bookie.metadata.memory import MemoryStore, named_cluster
 from bookie.metadata.session import ZooKeeperSettings
 from bookie.metadata.store import MetadataStore
 from bookie.metadata.zookeeper import ZooKeeperStore
-from bookie.tls.environment import DIRECTORY_VARIABLE, MODE_VARIABLE
+from bookie.tls.environment import ACCEPTED, DIRECTORY_VARIABLE, MODE_VARIABLE
 
 PLAIN, TLS = "zk", "zks"
 HOST: Final = r"([^,/:\[\]]+|\[[0-9a-fA-F:.]+\]):\d{1,5}"
 """A name or an IPv4 address, or an IPv6 address in brackets, each with a port."""
-ACCEPTED: Final = "Accepted"
 LOGIN_VARIABLE: Final = "BOOKIE_ZOOKEEPER__CREDENTIALS_FILE"
 HOSTS: Final = re.compile(rf"{HOST}(,{HOST})*")
 

@@ -26,10 +26,10 @@ from bookie.metadata.embedded_settings import (
     write_configuration,
 )
 from bookie.metadata.java import find_java
-from bookie.tls.environment import DIRECTORY_VARIABLE, MODE_VARIABLE
+from bookie.tls.environment import ACCEPTED, DIRECTORY_VARIABLE, MODE_VARIABLE, REQUIRED
 
 EXIT_ERROR, EXIT_USAGE = 1, 2
-REQUIRED, ACCEPTED = MODES = ("Required", "Accepted")
+MODES = (REQUIRED, ACCEPTED)
 
 
 @click.command(help="One ZooKeeper server in the foreground, until it is told to stop.")

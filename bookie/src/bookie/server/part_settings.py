@@ -13,6 +13,7 @@ from bookie.server.replies import ReplyLimits
 from bookie.server.sessions import RequestLimits
 from bookie.server.settings import BookieSettings, Limits
 from bookie.storage.settings import StorageSettings
+from bookie.tls.environment import ACCEPTED
 
 
 def reply_limits(limits: Limits) -> ReplyLimits:
@@ -35,7 +36,7 @@ def zookeeper_settings(settings: BookieSettings) -> ZooKeeperSettings:
     return ZooKeeperSettings(
         tls=None if tls is None else tls.directory,
         login=settings.zookeeper.credentials_file,
-        open_access=tls is not None and tls.mode == "Accepted",
+        open_access=tls is not None and tls.mode == ACCEPTED,
     )
 
 

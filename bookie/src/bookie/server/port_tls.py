@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from bookie.server.settings import Tls
 from bookie.tls.credentials import CredentialsFolder
+from bookie.tls.environment import REQUIRED
 from bookie.tls.principals import Principal, names_of_fleets
 
 log = logging.getLogger(__name__)
@@ -27,7 +28,7 @@ class PortTls:
     """TLS as the settings want it; SettingsError when a file is not what it must be."""
 
     def __init__(self, settings: Tls) -> None:
-        self.is_required = settings.mode == "Required"
+        self.is_required = settings.mode == REQUIRED
         """Who does not go under TLS is refused."""
         self.handshake_s = settings.handshake_seconds
         self.is_on_http = settings.http

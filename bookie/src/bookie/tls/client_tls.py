@@ -10,15 +10,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from os import environ
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from bookie.errors import SettingsError
 from bookie.tls.credentials import CredentialsFolder
-from bookie.tls.environment import DIRECTORY_VARIABLE, MODE_VARIABLE
+from bookie.tls.environment import ACCEPTED, DIRECTORY_VARIABLE, MODE_VARIABLE, REQUIRED
 from bookie.tls.principals import Role
-
-REQUIRED: Final = "Required"
-ACCEPTED: Final = "Accepted"
 
 
 @dataclass(frozen=True, slots=True)

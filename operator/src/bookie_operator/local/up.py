@@ -11,16 +11,12 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from aiohttp import web
 from bookie.errors import BookieError
 from bookie.hosts import at_port, loopback
-from bookie.metadata.opening import open_store
-from bookie.metadata.session import ZooKeeperSettings
-from bookie.metadata.store import MetadataStore
 
 from bookie_operator.control import GrpcControl
 from bookie_operator.errors import LocalError
@@ -145,7 +141,7 @@ async def _serve(
         on_publish=screen.show_cluster,
     )
     control = GrpcControl(lambda: platform.credentials)
-    observer = Observer(platform, control, opener=partial(_open_store, platform))
+    observer = Observer(platform, control)
     loop = asyncio.get_running_loop()
     stopped: asyncio.Future[signal.Signals] = loop.create_future()
 
@@ -173,11 +169,6 @@ async def _serve(
         await observer.close()
         await control.close()
         await platform.close()
-
-
-async def _open_store(platform: LocalPlatform, url: str) -> MetadataStore:
-    """As the operator, whose credentials may have come since the last time."""
-    return await open_store(url, settings=ZooKeeperSettings(tls=platform.credentials))
 
 
 async def _serve_figures(metrics: OperatorMetrics, port: int | None) -> web.AppRunner | None:

@@ -14,7 +14,8 @@ from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import Observed
 
-TLS_URL: Final = "zks://"
+TLS_SCHEME: Final = "zks"
+"""Of a ZooKeeper's URL."""
 
 
 def mode_now(wanted: TlsMode, taken: Collection[TlsMode]) -> TlsMode:
@@ -76,7 +77,7 @@ def farthest(spec: ClusterSpec, previous: ClusterStatus) -> TlsMode:
 def store_has_tls(spec: ClusterSpec, status: ClusterStatus) -> bool:
     """Of a ZooKeeper of the cluster's own: as it was first made, for all its life."""
     url = status.metadata.url
-    return url.startswith(TLS_URL) if url else spec.tls.mode is TlsMode.REQUIRED
+    return url.startswith(f"{TLS_SCHEME}://") if url else spec.tls.mode is TlsMode.REQUIRED
 
 
 def with_mode(spec: ClusterSpec, mode: TlsMode) -> ClusterSpec:

@@ -11,6 +11,7 @@ from typing import Final
 
 from bookie.errors import SettingsError
 from bookie.ids import BookieId
+from bookie.tls.environment import DIRECTORY_VARIABLE, MODE_VARIABLE
 from bookie.tls.principals import Principal, Role
 from bookie.user import user_name
 
@@ -24,9 +25,6 @@ from bookie_operator.tls_view import Issuer, TlsView
 
 NAMESPACE: Final = "local"
 """In the names of everybody's certificates."""
-DIRECTORY: Final = "BOOKIE_TLS__DIRECTORY"
-MODE: Final = "BOOKIE_TLS__MODE"
-"""Variables by which every client of ours finds its credentials, and may talk plain."""
 SPREADS_WITHIN: Final = timedelta(seconds=2)
 """Who uses a folder looks at it before each handshake; one may just be under way."""
 NO_ISSUER: Final = "the local platform has no cert-manager: leave out tls.issuer"
@@ -36,8 +34,8 @@ def client_environment(directory: str, clients: TlsMode) -> dict[str, str]:
     """What a client of ours is started with to talk so; nothing where that is plain."""
     if clients is TlsMode.OFF:
         return {}
-    accepts = {MODE: clients.value} if clients is TlsMode.ACCEPTED else {}
-    return {DIRECTORY: directory} | accepts
+    accepts = {MODE_VARIABLE: clients.value} if clients is TlsMode.ACCEPTED else {}
+    return {DIRECTORY_VARIABLE: directory} | accepts
 
 
 def bookie_folder(root: Path, bookie_id: BookieId) -> Path:

@@ -11,7 +11,7 @@ from bookie.tls.principals import Role
 
 from bookie_operator.model.cluster import BookieCluster, EmbeddedMetadata
 from bookie_operator.model.tls import TlsMode
-from bookie_operator.plan.tls_modes import store_has_tls
+from bookie_operator.plan.tls_modes import TLS_SCHEME, store_has_tls
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import (
     BUDGET,
@@ -105,7 +105,7 @@ def disruption_budget(cluster: BookieCluster, allowed: int) -> Wanted:
 
 def zookeeper_url(cluster: BookieCluster) -> str:
     name, namespace = cluster.metadata.name, cluster.metadata.namespace
-    scheme = "zks" if store_has_tls(cluster.spec, cluster.status) else "zk"
+    scheme = TLS_SCHEME if store_has_tls(cluster.spec, cluster.status) else "zk"
     return f"{scheme}://{names.zookeeper_name(name)}.{namespace}.svc:{ZOOKEEPER_PORT}/ledgers"
 
 
