@@ -35,6 +35,9 @@ def entry(ledger_id: int, entry_id: int, *, lac: int = -1, payload: bytes | None
     )
 
 
+MIB = 1 << 20
+
+
 class Answer(NamedTuple):
     """What any answer says, as far as it says it."""
 
@@ -270,3 +273,15 @@ async def stock3(server: ServerLab) -> AsyncIterator[StockLab]:
     """Clients of version 3."""
     async for lab in _lab(server, V3Client):
         yield lab
+
+
+async def handshake(
+    client: StockClient, session: ssl.SSLObject, received: ssl.MemoryBIO, sent: ssl.MemoryBIO
+) -> None:
+    """Up to the client's last words, which are not sent."""
+    while True:
+        try:
+            return session.do_handshake()
+        except ssl.SSLWantReadError:
+            client.writer.write(sent.read())
+            received.write(await client.reader.read(MIB))

@@ -21,7 +21,7 @@ from bookie.tls.principals import Role
 from bookie.wire.stock.framing import FRAME_LENGTH
 from bookie.wire.stock.messages import Outcome
 from server_lab import ServerLab
-from stock_client import StockClient, V2Client, V3Client
+from stock_client import StockClient, V2Client, V3Client, handshake
 
 OK = Outcome.OK
 MIB = 1 << 20
@@ -157,18 +157,6 @@ async def test_what_comes_with_the_end_of_the_handshake_is_answered_under_tls(tl
     client.writer.write(sent.read())  # the last of the handshake, and the request
     received.write(await client.reader.read(MIB))
     assert client.parse(session.read()[4:]).outcome is Outcome.NO_LEDGER
-
-
-async def handshake(
-    client: StockClient, session: ssl.SSLObject, received: ssl.MemoryBIO, sent: ssl.MemoryBIO
-) -> None:
-    """Up to the client's last words, which are not sent."""
-    while True:
-        try:
-            return session.do_handshake()
-        except ssl.SSLWantReadError:
-            client.writer.write(sent.read())
-            received.write(await client.reader.read(MIB))
 
 
 async def test_a_connection_under_tls_is_counted_until_it_ends(tls: TlsLab) -> None:

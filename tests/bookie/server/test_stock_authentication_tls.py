@@ -16,7 +16,7 @@ from bookie.wire.stock.framing import FRAME_LENGTH
 from bookie.wire.stock.messages import Outcome
 from sasl_client import challenge, line, log_in, response
 from server_lab import ServerLab
-from stock_client import StockClient, V2Client, V3Client
+from stock_client import StockClient, V2Client, V3Client, handshake
 
 MIB = 1 << 20
 SOON = 0.05
@@ -242,15 +242,3 @@ async def test_a_certificate_counts_for_what_comes_with_the_end_of_the_handshake
     client.writer.write(sent.read())  # the last of the handshake, and the request
     received.write(await client.reader.read(MIB))
     assert client.parse(session.read()[4:]).outcome is Outcome.NO_LEDGER
-
-
-async def handshake(
-    client: Any, session: ssl.SSLObject, received: ssl.MemoryBIO, sent: ssl.MemoryBIO
-) -> None:
-    """Up to the client's last words, which are not sent."""
-    while True:
-        try:
-            return session.do_handshake()
-        except ssl.SSLWantReadError:
-            client.writer.write(sent.read())
-            received.write(await client.reader.read(MIB))
