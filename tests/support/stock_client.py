@@ -185,10 +185,12 @@ class V3Client(StockClient):
             proto.READ_LAC, readLacRequest=proto.ReadLacRequest(ledgerId=ledger_id)
         )
 
-    def write_lac(self, ledger_id: int, lac: int, *, key: bytes = KEY) -> bytes:
-        part = proto.WriteLacRequest(
-            ledgerId=ledger_id, lac=lac, masterKey=key, body=lac_body(ledger_id, lac)
-        )
+    def write_lac(
+        self, ledger_id: int, lac: int, *, key: bytes = KEY, signed: tuple[int, int] | None = None
+    ) -> bytes:
+        """`signed`: the ledger and the LAC in the body, where they differ from the fields."""
+        body = lac_body(*(signed or (ledger_id, lac)))
+        part = proto.WriteLacRequest(ledgerId=ledger_id, lac=lac, masterKey=key, body=body)
         return self._request(proto.WRITE_LAC, writeLacRequest=part)
 
     def force(self, ledger_id: int) -> bytes:

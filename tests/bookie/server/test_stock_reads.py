@@ -197,6 +197,24 @@ async def test_a_lac_is_handed_out_as_it_was_signed_also_after_a_kill(stock3: St
         await server.start()
 
 
+@pytest.mark.parametrize("field", [1, 3])
+async def test_what_the_writer_signed_is_the_lac_whatever_the_field_beside_it_says(
+    stock3: StockLab, field: int
+) -> None:
+    """An add that is acknowledged between both is in the body and not in the field."""
+    ledger = await stock3.server.ledger()
+    written = stock3.frames.write_lac(ledger, field, signed=(ledger, 2))
+    assert (await stock3.ask(written))[0].outcome is OK
+    bookie = stock3.server.bookie
+    assert bookie is not None and bookie.control.booted is not None
+    assert bookie.control.booted.storage.lac(ledger) == 2
+
+
+async def test_a_lac_that_was_signed_for_another_ledger_is_refused(stock3: StockLab) -> None:
+    written = stock3.frames.write_lac(7, 2, signed=(8, 2))
+    assert (await stock3.ask(written))[0].outcome is Outcome.BAD_REQUEST
+
+
 async def test_a_signed_lac_outlives_a_kill(stock3: StockLab) -> None:
     server, make = stock3.server, stock3.frames
     ledger = await server.ledger(ensemble=(ME, ME, ME))

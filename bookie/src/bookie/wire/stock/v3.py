@@ -257,13 +257,15 @@ def _read_fault(
 
 def _parse_write_lac(message: proto.Request, tag: int) -> Request:
     write = message.writeLacRequest
-    ledger, lac, key, body = write.ledgerId, write.lac, write.masterKey, write.body
+    ledger, key, body = write.ledgerId, write.masterKey, write.body
     if len(key) != MASTER_KEY_BYTES or not _IDS.size <= len(body) <= LAC_BODY_BYTES_MAX:
         why = f"a LAC has a key of 20 bytes and a body of 16 or more, found {len(key)}, {len(body)}"
         return _refused(message, Outcome.BAD_REQUEST, why)
-    found = _IDS.unpack_from(body)
-    if found != (ledger, lac) or ledger < 0 or lac < NO_ENTRY:
-        why = f"the body says {found[0]}:{found[1]}, its request ledger {ledger}, LAC {lac}"
+    # The LAC is what the writer signed. A Java client reads its own twice, for the request's field
+    # and after it for the body: an add between both makes the field the lower one.
+    signed, lac = _IDS.unpack_from(body)
+    if signed != ledger or ledger < 0 or lac < NO_ENTRY:
+        why = f"the body says ledger {signed}, LAC {lac}, its request ledger {ledger}"
         return _refused(message, Outcome.BAD_REQUEST, why)
     return WriteLac(LedgerId(ledger), EntryId(lac), key, body, tag)
 

@@ -20,16 +20,40 @@ import org.junit.jupiter.params.provider.EnumSource;
 class ExplicitLacTest extends SuiteCase {
     private static final int INTERVAL_MS = 50;
 
-    private LedgerHandle createTelling(DigestType digest) throws Exception {
-        BookKeeper telling = another(s -> s.setExplictLacInterval(INTERVAL_MS));
-        return create(telling, Layout.ALL_OF_THREE, digest);
+    private BookKeeper telling() throws Exception {
+        return another(s -> s.setExplictLacInterval(INTERVAL_MS));
+    }
+
+    private LedgerHandle createBy(BookKeeper writer, DigestType digest) throws Exception {
+        return create(writer, Layout.ALL_OF_THREE, digest);
+    }
+
+    /**
+     * Adds the next `count` while the task that sends explicit LACs is held. It reads the writer's
+     * LAC twice, and one that moves in between is sent to nobody, then or later.
+     */
+    private static void addBetweenSends(BookKeeper writer, LedgerHandle ledger, int count)
+            throws Exception {
+        CompletableFuture<Void> held = new CompletableFuture<>();
+        CompletableFuture<Void> added = new CompletableFuture<>();
+        writer.getClientCtx().getScheduler().executeOrdered(ledger.getId(), () -> {
+            held.complete(null);
+            added.join();
+        });
+        held.get(Entries.BOUND_S, TimeUnit.SECONDS);
+        try {
+            Entries.add(ledger, count);
+        } finally {
+            added.complete(null);
+        }
     }
 
     @ParameterizedTest
     @EnumSource(DigestType.class)
     void anIdleWriterTellsThatItsLastEntryIsConfirmed(DigestType digest) throws Exception {
-        LedgerHandle ledger = createTelling(digest);
-        Entries.add(ledger, 10);
+        BookKeeper writer = telling();
+        LedgerHandle ledger = createBy(writer, digest);
+        addBetweenSends(writer, ledger, 10);
         LedgerHandle reader = asIs(ledger.getId());
         Await.until("told", () -> reader.readExplicitLastConfirmed() == 9);
         Entries.check(reader, 9);
@@ -45,8 +69,9 @@ class ExplicitLacTest extends SuiteCase {
 
     @Test
     void whatWasToldOutlivesTheBookies() throws Exception {
-        LedgerHandle ledger = createTelling(DigestType.CRC32C);
-        Entries.add(ledger, 4);
+        BookKeeper writer = telling();
+        LedgerHandle ledger = createBy(writer, DigestType.CRC32C);
+        addBetweenSends(writer, ledger, 4);
         LedgerHandle before = asIs(ledger.getId());
         Await.until("told", () -> before.readExplicitLastConfirmed() == 3);
         for (int number = 0; number < 3; number++) {
@@ -87,12 +112,13 @@ class ExplicitLacTest extends SuiteCase {
 
     @Test
     void aLongPollIsAnsweredByWhatTheWriterTells() throws Exception {
-        LedgerHandle ledger = createTelling(DigestType.CRC32C);
-        Entries.add(ledger, 1);
+        BookKeeper writer = telling();
+        LedgerHandle ledger = createBy(writer, DigestType.CRC32C);
+        addBetweenSends(writer, ledger, 1);
         LedgerHandle reader = asIs(ledger.getId());
         CompletableFuture<LastConfirmedAndEntry> waiting =
                 reader.readLastAddConfirmedAndEntryAsync(1, 20_000, false);
-        Entries.add(ledger, 1);
+        addBetweenSends(writer, ledger, 1);
         try (LastConfirmedAndEntry found = waiting.get(15, TimeUnit.SECONDS)) {
             assertEquals(1, found.getLastAddConfirmed());
         }
