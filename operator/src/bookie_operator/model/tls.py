@@ -68,7 +68,7 @@ class Tls(Resource):
         }
     )
 
-    mode: TlsMode = TlsMode.OFF
+    mode: TlsMode = TlsMode.REQUIRED
     """`Off`: ports are plain; `Accepted`: they take TLS and plain; `Required`: TLS alone. From Off
     to Required the operator goes by itself by way of Accepted, bookie after bookie, and back."""
     issuer: CertificateIssuer | None = None
