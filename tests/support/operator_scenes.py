@@ -6,10 +6,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bookie.ids import BookieId
+from bookie.tls.principals import Principal, Role
 from bookie.wire.admin.health import BootRecord, CookieFix, DiskHealth, Health, Phase
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.reports import AuditReport
 from bookie_operator.model.task import BookieTask
+from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import (
     Bookie,
     Exit,
@@ -21,6 +23,7 @@ from bookie_operator.observed import (
     Volume,
 )
 from bookie_operator.plan.actions import template_of
+from bookie_operator.tls_view import Authorities, Authority, Certificate, TlsView
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 DISKS = (
@@ -29,8 +32,12 @@ DISKS = (
     {"name": "ledger-1", "role": "ledger"},
 )
 HEALTHY = MetadataView(
-    url="zk://here:2181/ledgers", reachable=True, instance_id="instance-1", known_since=T0
+    url="zks://here:2181/ledgers", reachable=True, instance_id="instance-1", known_since=T0
 )
+
+
+DAY = timedelta(days=1)
+SIGNER = Authority("aa", T0 - DAY, T0 + 1000 * DAY)
 
 
 def at(seconds: float) -> datetime:
@@ -50,6 +57,27 @@ def manifest(**spec: Any) -> dict[str, Any]:
 
 def cluster(**spec: Any) -> BookieCluster:
     return BookieCluster.model_validate(manifest(**spec))
+
+
+def holder(role: Role, name: str = "") -> Principal:
+    return Principal("fleet", "demo", role, name or role.value)
+
+
+def good(principal: Principal, ends: timedelta = 80 * DAY) -> Certificate:
+    """A certificate as it should be, that `SIGNER` signed."""
+    hosts = frozenset({principal.server_name, f"{principal.name}.svc"})
+    return Certificate("", principal, hosts, T0 - DAY, T0 + ends, "aa", frozenset({"aa"}))
+
+
+def all_certified(of: BookieCluster) -> TlsView:
+    """Everybody of the fleet has a good certificate."""
+    holders = [holder(Role.BOOKIE, one) for one in of.spec.bookie_ids]
+    holders += [holder(Role.OPERATOR), holder(Role.JOB), holder(Role.CLIENT)]
+    return TlsView(
+        hosts={one: (f"{one.name}.svc",) for one in holders},
+        certificates={one: good(one) for one in holders},
+        authorities=Authorities(SIGNER, None, {"aa": SIGNER}),
+    )
 
 
 def volumes_of(bookie_id: str) -> dict[str, Volume]:
@@ -113,6 +141,7 @@ def bookie(
         revision=template.revision,
         started_at=at(boot_at),
         last_exit=None if exit_at is None else Exit(at(exit_at), -9, "killed by signal 9"),
+        tls=template.tls.mode if template.tls else TlsMode.OFF,
     )
     process = replace(process, **(process_facts or {}))
     return Bookie(
@@ -138,8 +167,14 @@ def observed(
     spec = (of or cluster()).spec
     fleet = {name: bookie(name, of=of) for name in spec.bookie_ids}
     fleet |= {one.id: one for one in special}
+    whole = of or cluster()
     return Observed(
-        now=at(seconds), metadata=metadata, bookies=fleet, jobs=tuple(jobs), tasks=tuple(tasks)
+        now=at(seconds),
+        metadata=metadata,
+        bookies=fleet,
+        jobs=tuple(jobs),
+        tasks=tuple(tasks),
+        tls=None if whole.spec.tls.mode is TlsMode.OFF else all_certified(whole),
     )
 
 

@@ -1,38 +1,27 @@
 """What is issued and when, and who waits for it: the cases that a fleet's story does not tell."""
 
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 from bookie.ids import BookieId
-from bookie.tls.principals import Principal, Role
+from bookie.tls.principals import Role
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus, ConditionType
 from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import Observed
 from bookie_operator.plan.actions import IssueCertificate, RestartBookie, StartBookie
 from bookie_operator.plan.planner import Plan, plan
-from bookie_operator.tls_view import Authorities, Authority, Certificate, Issuer, TlsView
-from operator_scenes import T0, bookie, cluster, observed
+from bookie_operator.tls_view import Authorities, Certificate, Issuer, TlsView
+from operator_scenes import DAY, SIGNER, T0, bookie, cluster, good, holder, observed
 
 B0 = BookieId("bookie-0")
-DAY = timedelta(days=1)
-SIGNER = Authority("aa", T0 - DAY, T0 + 1000 * DAY)
-SECURE = cluster(tls={"mode": "Required"})
+SECURE = cluster()
+PLAIN = cluster(tls={"mode": "Off"})
 NOTHING = ClusterStatus()
-
-
-def holder(role: Role, name: str = "") -> Principal:
-    return Principal("fleet", "demo", role, name or role.value)
 
 
 HOLDERS = [*(holder(Role.BOOKIE, one) for one in SECURE.spec.bookie_ids)]
 HOLDERS += [holder(Role.OPERATOR), holder(Role.JOB), holder(Role.CLIENT)]
-
-
-def good(principal: Principal, ends: timedelta = 80 * DAY) -> Certificate:
-    hosts = frozenset({principal.server_name, f"{principal.name}.svc"})
-    return Certificate("", principal, hosts, T0 - DAY, T0 + ends, "aa", frozenset({"aa"}))
 
 
 def seen(**changed: Certificate | None) -> TlsView:
@@ -106,7 +95,7 @@ def test_a_bookie_is_not_started_before_it_has_a_certificate() -> None:
 
 @pytest.mark.parametrize("lacking", ["bookie_0", "operator", "job"])
 def test_nobody_takes_tls_before_those_who_must_reach_it_can(lacking: str) -> None:
-    plain = observed(*(bookie(one, of=cluster()) for one in SECURE.spec.bookie_ids), of=SECURE)
+    plain = observed(*(bookie(one, of=PLAIN) for one in SECURE.spec.bookie_ids), of=SECURE)
     made = planned(seen(**{lacking: None}), look=plain)
     restarted = [a.template.bookie_id for a in made.actions if isinstance(a, RestartBookie)]
     assert B0 not in restarted
@@ -115,7 +104,7 @@ def test_nobody_takes_tls_before_those_who_must_reach_it_can(lacking: str) -> No
 
 
 def test_a_certificate_that_ends_soon_holds_nobody_up() -> None:
-    plain = observed(*(bookie(one, of=cluster()) for one in SECURE.spec.bookie_ids), of=SECURE)
+    plain = observed(*(bookie(one, of=PLAIN) for one in SECURE.spec.bookie_ids), of=SECURE)
     made = planned(seen(bookie_0=good(holder(Role.BOOKIE, B0), DAY)), look=plain)
     assert [a.template.bookie_id for a in made.actions if isinstance(a, RestartBookie)] == [B0]
 
@@ -154,7 +143,7 @@ def test_a_status_with_tls_is_still_while_nothing_happens() -> None:
 
 
 def test_jobs_and_operator_talk_plain_to_whom_they_must_while_the_fleet_moves() -> None:
-    plain = observed(*(bookie(one, of=cluster()) for one in SECURE.spec.bookie_ids), of=SECURE)
+    plain = observed(*(bookie(one, of=PLAIN) for one in SECURE.spec.bookie_ids), of=SECURE)
     made = planned(seen(), look=plain)
     assert made.status.tls is not None
     assert (made.status.tls.mode, made.status.tls.clients) == ("Accepted", "Accepted")

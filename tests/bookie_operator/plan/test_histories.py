@@ -24,7 +24,7 @@ from bookie_operator.plan.planner import Plan, plan
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from operator_scenes import HEALTHY, at, bookie, cluster, fix_request
+from operator_scenes import HEALTHY, all_certified, at, bookie, cluster, fix_request
 
 FLEET = [BookieId(f"bookie-{ordinal}") for ordinal in range(5)]
 names = st.sampled_from(FLEET)
@@ -69,6 +69,7 @@ class World:
             metadata=metadata,
             bookies={name: self.seen(name, actor) for name, actor in self.bookies.items()},
             jobs=tuple(self.jobs.values()),
+            tls=all_certified(self.cluster()),
         )
 
     def seen(self, name: BookieId, actor: Actor) -> Bookie:

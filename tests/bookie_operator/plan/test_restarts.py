@@ -271,7 +271,7 @@ def test_one_that_hangs_is_restarted_within_bounds(
     hung = bookie(B0, phase=None, process_facts={"is_ready": is_ready})
     hung = replace(hung, is_registered=is_ready)
     before = BookieStatus(
-        id=B0, state=BookieState.UNRESPONSIVE, boot_epoch=1, instance="bookie-0-1",
+        id=B0, state=BookieState.UNRESPONSIVE, boot_epoch=1, instance="bookie-0-1", tls="Required",
         silent_since=at(1000), hung_restarts=tries,
     )  # fmt: skip
     previous = KNOWN.model_copy(update={"bookies": (before,)})

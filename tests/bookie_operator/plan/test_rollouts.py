@@ -32,7 +32,7 @@ def ended(bookie_id: BookieId, times: int) -> ClusterStatus:
 
 def knew(bookie_id: BookieId, before: ClusterStatus) -> ClusterStatus:
     """That one ran as well."""
-    one = BookieStatus(id=bookie_id, state=BookieState.SERVING, boot_epoch=1)
+    one = BookieStatus(id=bookie_id, state=BookieState.SERVING, boot_epoch=1, tls="Required")
     return before.model_copy(update={"bookies": (*before.bookies, one)})
 
 
@@ -333,6 +333,7 @@ def all_knew(**failures: int) -> ClusterStatus:
                 id=f"bookie-{n}",
                 state=BookieState.SERVING,
                 boot_epoch=1,
+                tls="Required",
                 failures=failures.get(f"b{n}", 0),
             )
             for n in range(5)

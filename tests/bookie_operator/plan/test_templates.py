@@ -44,8 +44,13 @@ def template(**spec: Any) -> BookieTemplate:
     return template_of(cluster(**(SPEC | spec)).spec, B0)
 
 
-def test_a_new_version_of_the_operator_restarts_no_bookie() -> None:
-    assert template().revision == "013a1fe094e4", "as it was before there were rates"
+@pytest.mark.parametrize(
+    ("mode", "revision"),
+    [("Off", "013a1fe094e4"), ("Required", "8f15a69f3c8b")],
+    ids=["as before there were rates", "as certificates came"],
+)
+def test_a_new_version_of_the_operator_restarts_no_bookie(mode: str, revision: str) -> None:
+    assert template(tls={"mode": mode}).revision == revision
 
 
 @pytest.mark.parametrize("field", RESTARTING)

@@ -19,6 +19,7 @@ from operator_scenes import bookie, cluster, observed
 
 OFF, ACCEPTED, REQUIRED = TlsMode
 B0 = BookieId("bookie-0")
+PLAIN = cluster(tls={"mode": "Off"})
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_one_that_is_away_takes_what_it_took() -> None:
     away = bookie(B0, running=False)
     away = away.__class__(id=B0, volumes=away.volumes)
     known = BookieStatus(id=B0, state=BookieState.DOWN, boot_epoch=1, tls="Required")
-    taken = taken_modes(observed(away), ClusterStatus(bookies=(known,)))
+    taken = taken_modes(observed(away, of=PLAIN), ClusterStatus(bookies=(known,)))
     assert (taken[B0], taken[BookieId("bookie-1")]) == ({REQUIRED}, {OFF})
 
 
@@ -95,8 +96,8 @@ def test_a_step_counts_once_the_bookie_has_booted_with_it(
 
 def test_a_running_plain_fleet_is_to_take_both_first() -> None:
     wanted = cluster(tls={"mode": "Required"})
-    assert spec_in_force(wanted, observed(), ClusterStatus()).tls.mode is ACCEPTED
-    assert spec_in_force(cluster(), observed(), ClusterStatus()) is not None
+    assert spec_in_force(wanted, observed(of=PLAIN), ClusterStatus()).tls.mode is ACCEPTED
+    assert spec_in_force(PLAIN, observed(of=PLAIN), ClusterStatus()) is PLAIN.spec
 
 
 def status_at(url: str) -> ClusterStatus:
@@ -119,8 +120,8 @@ def test_a_zookeeper_stays_as_it_was_first_made(mode: TlsMode, url: str, has_tls
 
 
 def test_without_credentials_nobody_would_reach_a_zookeeper_under_tls() -> None:
-    spec = cluster(metadata={"embedded": {}}).spec
+    spec = cluster(metadata={"embedded": {}}, tls={"mode": "Off"}).spec
     assert farthest(spec, status_at("zks://z:1/l")) is ACCEPTED
     assert farthest(spec, status_at("zk://z:1/l")) is OFF
-    elsewhere = cluster(metadata={"connect": "zk://z:1/l"}).spec
+    elsewhere = cluster(metadata={"connect": "zk://z:1/l"}, tls={"mode": "Off"}).spec
     assert farthest(elsewhere, status_at("zk://z:1/l")) is OFF
