@@ -74,7 +74,7 @@ def test_a5_a_held_collection_names_the_bookie_and_the_command_of_its_approval()
     assert "deleted on purpose" in told.text
     assert " ".join(told.command) == (
         "exec -it demo-bookie-2-0 -c bookie -- "
-        "bookie collect approve bookie-2 --metadata zk://here:2181/ledgers"
+        "bookie collect approve bookie-2 --metadata zks://here:2181/ledgers"
     )
 
 

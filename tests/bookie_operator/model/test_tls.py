@@ -13,8 +13,8 @@ from pydantic import ValidationError
 ISSUER = {"name": "corporate", "kind": "ClusterIssuer"}
 
 
-def test_nothing_written_is_plain() -> None:
-    assert cluster().spec.tls.mode is TlsMode.OFF
+def test_a_cluster_is_under_tls_unless_its_spec_says_otherwise() -> None:
+    assert cluster().spec.tls.mode is TlsMode.REQUIRED
 
 
 @pytest.mark.parametrize(
