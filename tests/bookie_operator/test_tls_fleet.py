@@ -112,12 +112,13 @@ class Fleet:
         return {one.process.tls for one in self.platform.fleet.values() if one.process}
 
 
-async def fleet(**spec: object) -> Fleet:
-    return await Fleet(cluster(**spec)).up()
-
-
 async def secure(**tls: object) -> Fleet:
-    return await fleet(tls={"mode": "Required", **tls})
+    return await Fleet(cluster(tls=tls)).up()
+
+
+async def fleet() -> Fleet:
+    """A plain one."""
+    return await secure(mode="Off")
 
 
 async def with_an_old_authority() -> Fleet:

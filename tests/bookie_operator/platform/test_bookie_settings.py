@@ -27,9 +27,12 @@ from pydantic.alias_generators import to_camel
 GOLDEN: Final = Path(__file__).parent / "golden"
 B0: Final = BookieId("bookie-0")
 URL: Final = "zk://zk:2181/ledgers"
+PLAIN: Final = {"tls": {"mode": "Off"}}
 CASES: Final[dict[str, dict[str, Any]]] = {
-    "default": {},
-    "seven-options": {
+    "default": PLAIN,
+    "tls": {},
+    "seven-options": PLAIN
+    | {
         "journalWriteData": True,
         "ack": "sync",
         "flushIntervalSeconds": 2.5,
@@ -39,15 +42,16 @@ CASES: Final[dict[str, dict[str, Any]]] = {
         "collectShareMax": 0.5,
         "cookieFix": {"policy": "Approve"},
     },
-    "journal": {"journalWriteData": True},
-    "sync": {"ack": "sync", "flushIntervalSeconds": 10},
-    "never-takes-a-disk": {"cookieFix": {"policy": "Never"}},
-    "only-compaction": {"compactionBytesPerSecondBusy": 2**20},
-    "only-recovery": {"recoveryBytesPerSecondBusy": 2**21},
-    "only-grace": {"collectGraceSeconds": 60},
-    "only-share": {"collectShareMax": 1},
-    "recovery-and-share": {"recoveryBytesPerSecondBusy": 2**21, "collectShareMax": 0.25},
-    "journal-last": {
+    "journal": PLAIN | {"journalWriteData": True},
+    "sync": PLAIN | {"ack": "sync", "flushIntervalSeconds": 10},
+    "never-takes-a-disk": PLAIN | {"cookieFix": {"policy": "Never"}},
+    "only-compaction": PLAIN | {"compactionBytesPerSecondBusy": 2**20},
+    "only-recovery": PLAIN | {"recoveryBytesPerSecondBusy": 2**21},
+    "only-grace": PLAIN | {"collectGraceSeconds": 60},
+    "only-share": PLAIN | {"collectShareMax": 1},
+    "recovery-and-share": PLAIN | {"recoveryBytesPerSecondBusy": 2**21, "collectShareMax": 0.25},
+    "journal-last": PLAIN
+    | {
         "storage": {
             "disks": [
                 {"name": "b", "role": "ledger", "size": "5Gi", "storageClass": "fast"},
@@ -56,7 +60,8 @@ CASES: Final[dict[str, dict[str, Any]]] = {
             ]
         }
     },
-    "pods": {
+    "pods": PLAIN
+    | {
         "image": "registry/bookie:7",
         "imagePullPolicy": "Always",
         "imagePullSecrets": ["registry"],

@@ -157,7 +157,9 @@ def earlier_record(**template: Any) -> dict[str, Any]:
 
 
 def test_operators_before_and_after_an_upgrade_read_each_others_records() -> None:
-    spec = cluster(ack="sync", recoveryBytesPerSecondBusy=2**21, collectShareMax=0.5).spec
+    spec = cluster(
+        ack="sync", recoveryBytesPerSecondBusy=2**21, collectShareMax=0.5, tls={"mode": "Off"}
+    ).spec
     record = Record(template_of(spec, B0))
     assert record_of(earlier_record()) == record
     written = json.loads(json.dumps(record_tree(record)))["template"]

@@ -132,7 +132,7 @@ async def test_a_bookie_has_its_own_credentials_and_nobody_elses() -> None:
 
 
 async def test_a_plain_bookie_is_made_as_ever() -> None:
-    lab = Lab()
+    lab = Lab(tls={"mode": "Off"})
     await lab.run_bookie()
     pod = lab.pod()
     assert pod is not None and "tls" not in json.dumps(pod["spec"])

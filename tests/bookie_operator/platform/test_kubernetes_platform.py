@@ -491,7 +491,8 @@ async def test_data_outlives_its_cluster_by_default(lab: Lab) -> None:
 
 async def test_an_embedded_store_is_brought_up() -> None:
     lab = Lab(metadata={"embedded": {"size": "2Gi"}})
-    assert await lab.reach_metadata() == "zk://demo-zookeeper.fleet.svc:2181/ledgers"
+    lab.certify("zookeeper")
+    assert await lab.reach_metadata() == "zks://demo-zookeeper.fleet.svc:2181/ledgers"
     claim = lab.api.the(CLAIM, "demo-zookeeper-data")
     assert claim["spec"]["resources"]["requests"] == {"storage": "2Gi"}
     assert "ownerReferences" not in claim["metadata"]

@@ -17,7 +17,7 @@ from operator_scenes import cluster
 
 B0 = BookieId("bookie-0")
 URL = "zk://zk:2181/ledgers"
-PLAIN = template_of(cluster().spec, B0)
+PLAIN = template_of(cluster(tls={"mode": "Off"}).spec, B0)
 
 
 def settings(**tls: Any) -> list[dict[str, Any]]:
@@ -33,7 +33,7 @@ def settings(**tls: Any) -> list[dict[str, Any]]:
 
 
 def test_a_plain_bookie_is_told_nothing_of_it() -> None:
-    assert all("tls" not in one for one in settings())
+    assert all("tls" not in one for one in settings(mode="Off"))
 
 
 @pytest.mark.parametrize("mode", ["Accepted", "Required"])
