@@ -25,10 +25,12 @@ SMALL_STORAGE: Final = {"ringBytes": 12 * 2**20, "logFileBytes": 16 * 2**20, "di
 class BookieProcess:
     """`bookie serve` in memory mode with two ledger disks; flushes only when asked.
 
-    `storage`: settings besides those of a small one.
+    `storage`: settings besides those of a small one. `tls`: a folder of credentials; None = plain.
     """
 
-    def __init__(self, name: str, folder: Path, metadata_url: str, **storage: Any) -> None:
+    def __init__(
+        self, name: str, folder: Path, metadata_url: str, *, tls: Path | None = None, **storage: Any
+    ) -> None:
         self.name, self.folder = name, folder
         self.config = folder / "bookie.yaml"
         self.runtime = folder / "runtime.json"
@@ -45,7 +47,7 @@ class BookieProcess:
             "durability": MEMORY_MODE,
             "storage": SMALL_STORAGE | storage,
             "runtimeFile": str(self.runtime),
-        }
+        } | ({"tls": {"directory": str(tls), "mode": "Required"}} if tls else {})
         self.config.write_text(yaml.safe_dump(settings), encoding="utf-8")
 
     def start(self) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shlex
 import shutil
 import signal
 import subprocess
@@ -23,14 +24,18 @@ from bookie.metadata.store import MetadataStore
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.repair.look.grpc_control import GrpcControl
+from bookie.tls.authority import Authority, Issued
+from bookie.tls.principals import Principal, Role
 from bookie_operator.local.down import running_bookies
 from bookie_operator.model.base import API_VERSION
+from bookie_operator.platform.credential_folders import read_folder
 from bookie_operator.platform.folders import LocalFolders, operator_pid
 from bookie_operator.platform.processes import identify, send, wait_gone
 from bookie_processes import BookieProcess, until_there
 from fake_processes import until
 from operator_scenes import manifest
 from prometheus_client.parser import text_string_to_metric_families
+from tls_fleet import TlsFleet
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(170)]
 PATIENCE_S = 60.0
@@ -93,6 +98,19 @@ class Fleet:
         told = self.folders.tasks / f"{name}.status.json"
         return lambda: json.loads(told.read_text()) if told.exists() else {}
 
+    def credentials(self) -> dict[str, str]:
+        """What a shell is given to be let in."""
+        lines = [line.removeprefix("export ") for line in self.operator("env").splitlines()]
+        return {name: shlex.split(value)[0] for name, _, value in (o.partition("=") for o in lines)}
+
+    def certified(self, bookie_id: BookieId, folder: Path) -> Path:
+        """Credentials for a bookie that the operator does not run."""
+        files = read_folder(self.root / "tls" / "ca")
+        assert files is not None
+        authority = Authority.load(Issued(files["tls.crt"], files["tls.key"]))
+        principal = Principal("local", "demo", Role.BOOKIE, bookie_id)
+        return TlsFleet(folder).folder_of(principal, signed_by=authority, trusting=authority.pem)
+
     @property
     def folders(self) -> LocalFolders:
         return LocalFolders(self.root)
@@ -149,7 +167,10 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     try:
         told = fleet.up()
         assert fleet.metadata_url in told and str(fleet.root / "status.json") in told
-        yield fleet
+        with pytest.MonkeyPatch.context() as environment:
+            for name, value in fleet.credentials().items():
+                environment.setenv(name, value)
+            yield fleet
     finally:
         fleet.operator("down", "--delete-volumes")
     assert not running_bookies(fleet.folders)
@@ -242,7 +263,8 @@ async def test_a_bookie_of_others_that_is_gone_for_good_is_re_replicated(
     """It dies with its disks; a task names it, and its ledgers are whole on the operator's own."""
     await fleet.wait(lambda: fleet.condition("DurabilityVerified") == "True")
     store = await open_store(fleet.metadata_url)
-    other = BookieProcess(OTHER, tmp_path / "other", fleet.metadata_url)
+    tls = fleet.certified(OTHER, tmp_path)
+    other = BookieProcess(OTHER, tmp_path / "other", fleet.metadata_url, tls=tls)
     other.start()
     fleet_ids = {BookieId(f"bookie-{number}") for number in range(4)}
     await until_there(store, OTHER, *fleet_ids)
