@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -37,6 +38,7 @@ class Fleet:
             await self._operator("down", check=False)
             shutil.rmtree(self._folder)
         await self._operator("up", str(self._manifest), "--detach")
+        os.environ |= variables(await self._operator("env"))
         self.metadata_url = self.status()["metadata"]["url"]
 
     async def down(self) -> None:
@@ -142,6 +144,12 @@ class Fleet:
         except TimeoutError:
             status = json.dumps(self.status(), indent=1)
             raise SystemExit(f"after {seconds:.0f} s still waiting for {what}:\n{status}") from None
+
+
+def variables(lines: str) -> dict[str, str]:
+    """Of the lines `export NAME=VALUE` that `bookie-operator local env` has for a shell."""
+    words = (shlex.split(line)[1] for line in lines.splitlines())
+    return {name: value for name, _, value in (word.partition("=") for word in words)}
 
 
 def _metric(url: str, name: str) -> int:
