@@ -170,6 +170,7 @@ def spec_of(
     disks = [{"name": "journal", "role": "journal"}]
     disks += [{"name": f"ledger-{n}", "role": "ledger"} for n in range(scale.ledger_dirs)]
     return {
+        "tls": {"mode": "Off"},  # simulated connections make no handshakes
         "replicas": replicas,
         "quorum": {
             "ensemble": scale.ensemble, "write": scale.write_quorum, "ack": scale.ack_quorum,
