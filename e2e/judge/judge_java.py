@@ -48,11 +48,15 @@ def unit_tests(classpath: str, folder: Path) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Commands of the judge; notes, verdicts and logs lie in `folder`."""
+    """Commands of the judge; notes, verdicts and logs lie in `folder`.
+
+    `tls`: the folder of credentials that it comes with; None: in plain.
+    """
 
     classpath: str
     folder: Path
     metadata: str
+    tls: Path | None = None
 
     def write(self, *, seconds: float, seed: int, options: Mapping[str, object]) -> "Writer":
         """Starts to write; at most so long, and until it is stopped."""
@@ -86,6 +90,7 @@ class Judge:
     def _start(self, words: Sequence[str], *, notes: Path | None = None) -> subprocess.Popen[bytes]:
         command, *options = words
         options += ["--metadata", self.metadata, "--notes", str(notes or self.notes)]
+        options += [] if self.tls is None else ["--tls", str(self.tls)]
         java = jvm(self.classpath, MAIN, [command, *options], folder=self.folder, flags=JVM_FLAGS)
         with (self.folder / "judge.log").open("ab") as log:
             return subprocess.Popen(["java", *java], stderr=log)

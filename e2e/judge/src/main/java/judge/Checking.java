@@ -52,7 +52,7 @@ final class Checking {
     private Copies copies;
 
     /** `wires`: ledgers are opened on them by turns, copies are asked for on each. */
-    record Settings(String metadata, List<Wire> wires, long seconds) {}
+    record Settings(Cluster cluster, List<Wire> wires, long seconds) {}
 
     /** Reads may fail for a while; this one says why it failed to the end. */
     private interface Reading<T> {
@@ -67,12 +67,12 @@ final class Checking {
 
     void run() throws Exception {
         for (Wire wire : settings.wires) {
-            clients.add(new BookKeeper(wire.settings(settings.metadata)));
+            clients.add(new BookKeeper(wire.settings(settings.cluster)));
         }
         each(this::readAsItIs);
         each(this::recoverAndRead);
         try (Copies asking = new Copies(
-                settings.wires, settings.metadata, clients.get(0).getBookieAddressResolver(), findings, end)) {
+                settings.wires, settings.cluster, clients.get(0).getBookieAddressResolver(), findings, end)) {
             copies = asking;
             for (Notes.Ledger ledger : recovered) {
                 askForCopies(ledger);

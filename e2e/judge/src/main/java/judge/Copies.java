@@ -66,12 +66,12 @@ final class Copies implements AutoCloseable {
     private final Findings findings;
     private final Instant end;
 
-    Copies(List<Wire> wires, String metadata, BookieAddressResolver addresses, Findings findings, Instant end)
+    Copies(List<Wire> wires, Cluster cluster, BookieAddressResolver addresses, Findings findings, Instant end)
             throws Exception {
         this.findings = findings;
         this.end = end;
         for (Wire wire : wires) {
-            channels.add(new Channel(wire, wire.settings(metadata), addresses));
+            channels.add(new Channel(wire, wire.settings(cluster), addresses));
         }
     }
 

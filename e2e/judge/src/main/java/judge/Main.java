@@ -23,10 +23,11 @@ import java.util.concurrent.TimeUnit;
  */
 public final class Main {
     private static final String USAGE = """
-            judge write  --metadata URI --notes FILE [--seconds 60] [--bytes 0] [--seed 1] [--rate 400]
-                         [--writers 3] [--layouts 3/3/2,4/3/2] [--entries 2000] [--wires v2,v3] [--json FILE]
-            judge check  --metadata URI --notes FILE [--notes FILE ...] [--seconds 900] [--wires v2,v3]
-                         [--json FILE] [--status FILE [--faults N]]
+            judge write  --metadata URI [--tls DIRECTORY] --notes FILE [--seconds 60] [--bytes 0] [--seed 1]
+                         [--rate 400] [--writers 3] [--layouts 3/3/2,4/3/2] [--entries 2000] [--wires v2,v3]
+                         [--json FILE]
+            judge check  --metadata URI [--tls DIRECTORY] --notes FILE [--notes FILE ...] [--seconds 900]
+                         [--wires v2,v3] [--json FILE] [--status FILE [--faults N]]
             judge status-against --verdict FILE --status FILE [--faults N] [--json FILE]""";
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final int USAGE_CODE = 2;
@@ -60,10 +61,10 @@ public final class Main {
         List<String> rest = words.isEmpty() ? words : words.subList(1, words.size());
         return switch (words.isEmpty() ? "" : words.get(0)) {
             case "write" -> write(new Options(rest, List.of(
-                    "metadata", "notes", "seconds", "bytes", "seed", "rate", "writers", "layouts", "entries",
+                    "metadata", "tls", "notes", "seconds", "bytes", "seed", "rate", "writers", "layouts", "entries",
                     "wires", "json")));
             case "check" -> check(new Options(rest, List.of(
-                    "metadata", "notes", "seconds", "wires", "json", "status", "faults")));
+                    "metadata", "tls", "notes", "seconds", "wires", "json", "status", "faults")));
             case "status-against" -> statusAgainst(new Options(rest, List.of(
                     "verdict", "status", "faults", "json")));
             default -> throw new Options.UsageError("expected write, check or status-against");
@@ -71,8 +72,14 @@ public final class Main {
     }
 
     private static int write(Options options) throws Exception {
+        try (Cluster cluster = Cluster.of(options)) {
+            return write(options, cluster);
+        }
+    }
+
+    private static int write(Options options, Cluster cluster) throws Exception {
         Writing.Settings settings = new Writing.Settings(
-                metadata(options),
+                cluster,
                 Wire.parseAll(options.text("wires", "v2,v3")),
                 Layout.parseAll(options.text("layouts", "3/3/2,4/3/2")),
                 (int) options.number("writers", 3),
@@ -106,8 +113,14 @@ public final class Main {
     }
 
     private static int check(Options options) throws Exception {
+        try (Cluster cluster = Cluster.of(options)) {
+            return check(options, cluster);
+        }
+    }
+
+    private static int check(Options options, Cluster cluster) throws Exception {
         Checking.Settings settings = new Checking.Settings(
-                metadata(options),
+                cluster,
                 Wire.parseAll(options.text("wires", "v2,v3")),
                 options.number("seconds", 900));
         Notes notes = Notes.read(options.paths("notes"));
@@ -166,11 +179,6 @@ public final class Main {
             throw new Options.UsageError("--status: no conditions are in it");
         }
         return found;
-    }
-
-    /** `zk://a:1,b:2/ledgers`, as the product prints it, is `zk+hierarchical://a:1;b:2/ledgers` to Apache. */
-    private static String metadata(Options options) throws Options.UsageError {
-        return options.text("metadata").replaceFirst("^zk://", "zk+hierarchical://").replace(',', ';');
     }
 
     private static void save(Options options, ObjectNode told) throws Exception {

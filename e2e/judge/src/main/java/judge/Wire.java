@@ -14,10 +14,10 @@ enum Wire {
         return Arrays.stream(text.split(",")).map(word -> valueOf(word.toUpperCase())).toList();
     }
 
-    /** Apache's defaults but for the wire, time limits, and no throttle. */
-    ClientConfiguration settings(String metadata) {
+    /** Apache's defaults but for the cluster, the wire, time limits, and no throttle. */
+    ClientConfiguration settings(Cluster cluster) {
         ClientConfiguration settings = new ClientConfiguration();
-        settings.setMetadataServiceUri(metadata);
+        cluster.reach(settings);
         settings.setUseV2WireProtocol(this == V2);
         settings.setThrottleValue(0);
         settings.setNumIOThreads(2);

@@ -50,7 +50,7 @@ final class Writing {
 
     /** `entries`: of a ledger, at most; `rate`: entries a second of all writers together, 0: any. */
     record Settings(
-            String metadata, List<Wire> wires, List<Layout> layouts, int writers, long seed,
+            Cluster cluster, List<Wire> wires, List<Layout> layouts, int writers, long seed,
             long seconds, long bytes, long rate, int entries) {}
 
     Writing(Settings settings, Notebook notes) {
@@ -69,7 +69,7 @@ final class Writing {
         List<BookKeeper> clients = new ArrayList<>();
         List<Thread> threads = new ArrayList<>();
         for (Wire wire : settings.wires) {
-            BookKeeper client = new BookKeeper(wire.settings(settings.metadata));
+            BookKeeper client = new BookKeeper(wire.settings(settings.cluster));
             clients.add(client);
             for (int i = 0; i < settings.writers; i++) {
                 Writer writer = new Writer(client, wire, threads.size());
