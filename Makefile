@@ -15,6 +15,7 @@ MODULE ?=
 SAMPLE ?= 2000
 MODES ?= sync journal
 MODE ?=
+TLS ?=
 OF_EACH_MODE := WriteAndReadTest DeferredSyncTest WriterThroughKillTest
 
 $(VENV)/.installed: pyproject.toml
@@ -49,8 +50,8 @@ crash-images: install ; $(BIN)/python tests/crash_images --json $(RESULTS)/crash
 fuzz: install ; $(BIN)/python tests/hostile --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ONLY:%=--only %)
 soak: install ; $(BIN)/python tests/soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --json $(RESULTS)/soak.json
 judge: install ; $(BIN)/python e2e/judge
-judge-local: install ; $(BIN)/python e2e/judge/local.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(MODE:%=--mode %) --json $(RESULTS)/judge.json
-judge-mutants: install ; PYTHONPATH=tests/mutants $(BIN)/python e2e/judge/planted.py --json $(RESULTS)/judge-mutants.json
+judge-local: install ; $(BIN)/python e2e/judge/local.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(MODE:%=--mode %) $(TLS:%=--tls %) --json $(RESULTS)/judge.json
+judge-mutants: install ; PYTHONPATH=tests/mutants $(BIN)/python e2e/judge/planted.py $(TLS:%=--tls %) --json $(RESULTS)/judge-mutants.json
 test-java: install
 	$(foreach fleet,$(FLEET),$(BIN)/python tests/java --fleet $(fleet) $(if $(SASL),--sasl) $(if $(ONLY),--only $(ONLY)) &&) true
 	$(if $(and $(filter ours,$(FLEET)),$(if $(ONLY),,all)),$(foreach mode,$(MODES),$(BIN)/python tests/java --durability $(mode) $(OF_EACH_MODE:%=--only %) &&) true)

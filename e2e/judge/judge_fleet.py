@@ -6,6 +6,7 @@ next one: a SIGTERM ends it alone, its bookies run on and are adopted.
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -24,6 +25,11 @@ MODES: Final[Mapping[str, Mapping[str, object]]] = {
     "journal": {"journalWriteData": True},
 }
 """Durability modes, by the fields of the spec that make them."""
+TLS_MODES: Final = ("Required", "Off")
+"""Of the spec: what a fleet has unless it says otherwise, and everything in plain."""
+TLS_VARIABLE: Final = "BOOKIE_TLS__DIRECTORY"
+STOCK_CLIENT: Final = "client-client"
+"""The folder of credentials for applications, beside that of the person: they can do less."""
 BOOKIES: Final = 5
 UP_WAIT_S: Final = 180.0
 WHOLE_WAIT_S: Final = 300
@@ -44,6 +50,7 @@ class Fleet:
 
     folder: Path
     mode: str
+    tls: str = TLS_MODES[0]
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     spec: Document = field(default_factory=dict)
     operator: subprocess.Popen[bytes] | None = None
@@ -54,6 +61,8 @@ class Fleet:
         manifest = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))
         # No Spark: four JVMs on two cores would be what is measured.
         manifest["spec"] |= {"replicas": BOOKIES, "repair": {"engine": "inline"}}
+        if self.tls != TLS_MODES[0]:
+            manifest["spec"]["tls"] = {"mode": self.tls}
         manifest["spec"] |= {**MODES[self.mode], **self.spec}
         path = self.folder / "manifest.yaml"
         path.write_text(yaml.safe_dump(manifest), encoding="utf-8")
@@ -87,6 +96,13 @@ class Fleet:
 
     def metadata(self) -> str:
         return self._run("metadata").strip()
+
+    def credentials(self) -> Path | None:
+        """Those of a stock client, where `local env` says that they are needed."""
+        lines = (shlex.split(line) for line in self._run("env").splitlines())
+        exported = dict(word.split("=", 1) for _export, word in lines)
+        person = exported.get(TLS_VARIABLE)
+        return None if person is None else Path(person).with_name(STOCK_CLIENT)
 
     def save_status(self, name: str) -> Path:
         """The status of now, as a file for the judge."""

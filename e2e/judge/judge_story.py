@@ -79,7 +79,7 @@ class Run:
     def judge(self) -> Judge:
         folder = self.fleet.folder / "judge"
         folder.mkdir(exist_ok=True)
-        return Judge(self.classpath, folder, self.fleet.metadata())
+        return Judge(self.classpath, folder, self.fleet.metadata(), self.fleet.credentials())
 
     @property
     def incidents(self) -> int:
@@ -103,6 +103,7 @@ class Run:
         return {
             "seed": self.seed,
             "mode": self.fleet.mode,
+            "tls": self.fleet.tls,
             "seconds": round(time.monotonic() - self.began, 1),
             "faults": dict(sorted(self.struck.items())),
             "ledgers": written["ledgers"],

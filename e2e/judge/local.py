@@ -2,8 +2,10 @@
 
 The judge writes on both wires while bookies are killed one at a time, a disk is replaced and a
 bookie is drained; then the fleet says that it is whole, and the judge reads everything back and
-asks every bookie for its own copies. Exit codes: 0 whole in each mode, or SKIPPED where Maven or a
-JDK is missing and nobody said --require; 1 the judge found anything, or a command failed.
+asks every bookie for its own copies. The fleet is under TLS, as it is by default, and the judge
+comes with the credentials of an application. Exit codes: 0 whole in each mode, or SKIPPED where
+Maven or a JDK is missing and nobody said --require; 1 the judge found anything, or a command
+failed.
 """
 
 import argparse
@@ -20,7 +22,7 @@ from typing import Final
 
 from bookie.testing.apache import ApacheError, NoToolsError
 from bookie.testing.figures import tell
-from judge_fleet import MODES, Fleet, FleetError
+from judge_fleet import MODES, TLS_MODES, Fleet, FleetError
 from judge_java import Document, build
 from judge_story import Run, judged, new_folder
 
@@ -32,22 +34,24 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=5.0, help="of faults, in each mode")
     parser.add_argument("--seed", type=int, help="of plan and load; default: a random one")
     parser.add_argument("--mode", action="append", choices=sorted(MODES), help="default: each")
+    parser.add_argument("--tls", choices=TLS_MODES, default=TLS_MODES[0], help="of the fleet")
     parser.add_argument("--json", type=Path, default=Path("build/proof/judge.json"))
     parser.add_argument("--require", action="store_true", help="fail where tools are missing")
     return parser.parse_args()
 
 
-def run_mode(mode: str, *, classpath: str, seed: int, minutes: float, work: Path) -> Document:
+def run_mode(fleet: Fleet, *, classpath: str, seed: int, minutes: float) -> Document:
     """What came of it; a run that did not come to its verdict says why."""
-    run = Run(Fleet(new_folder(work, mode), mode), classpath, seed, mode)
+    run = Run(fleet, classpath, seed, fleet.mode)
     try:
-        run.fleet.up()
+        fleet.up()
         return judged(run, minutes=minutes)
     except (FleetError, AssertionError, subprocess.TimeoutExpired) as error:
         run.say(str(error))
-        return {"seed": seed, "mode": mode, "exit_code": 1, "failed": str(error)}
+        told: Document = {"seed": seed, "mode": fleet.mode, "tls": fleet.tls}
+        return {**told, "exit_code": 1, "failed": str(error)}
     finally:
-        run.fleet.down()
+        fleet.down()
 
 
 def summary(told: Sequence[Document], *, seed: int) -> str:
@@ -77,13 +81,17 @@ def main() -> int:
     seed = random.randrange(SEEDS) if options.seed is None else options.seed
     modes = options.mode or list(MODES)
     work = Path(tempfile.mkdtemp(prefix="judge-local-"))
-    print(f"judge-local: seed {seed}, modes {', '.join(modes)}, work folder {work}", flush=True)
+    print(
+        f"judge-local: seed {seed}, modes {', '.join(modes)}, TLS {options.tls}, "
+        f"work folder {work}",
+        flush=True,
+    )
+    fleets = (Fleet(new_folder(work, mode), mode, options.tls) for mode in modes)
     told = [
-        run_mode(mode, classpath=classpath, seed=seed, minutes=options.minutes, work=work)
-        for mode in modes
+        run_mode(fleet, classpath=classpath, seed=seed, minutes=options.minutes) for fleet in fleets
     ]
     is_good = all(one["exit_code"] == 0 for one in told)
-    command = f"make judge-local MINUTES={options.minutes:g} SEED={seed}"
+    command = f"make judge-local MINUTES={options.minutes:g} SEED={seed} TLS={options.tls}"
     figures = {
         "date": datetime.now(UTC).date().isoformat(),
         "minutes": options.minutes,

@@ -33,7 +33,7 @@ from judge_faults import (
     logs_of,
     with_forged_ack,
 )
-from judge_fleet import BOOKIES, Fleet, FleetError
+from judge_fleet import BOOKIES, TLS_MODES, Fleet, FleetError
 from judge_java import (
     COPY_MISSING,
     ENTRY_LOST,
@@ -100,10 +100,12 @@ class Bench:
 
     classpath: str
     work: Path
+    tls: str
 
     def run(self, name: str, environment: Mapping[str, str] | None = None) -> Run:
-        folder = new_folder(self.work, name)
-        fleet = Fleet(folder, "memory", environment) if environment else Fleet(folder, "memory")
+        fleet = Fleet(new_folder(self.work, name), "memory", self.tls)
+        if environment:
+            fleet.environment = environment
         return Run(fleet, self.classpath, SEED, name)
 
 
@@ -254,6 +256,7 @@ def main() -> int:
     parser.add_argument(
         "--only", choices=["evidence", "0", "1", "2"], help="the others stay in the file"
     )
+    parser.add_argument("--tls", choices=TLS_MODES, default=TLS_MODES[0], help="of the fleets")
     parser.add_argument("--require", action="store_true", help="fail where tools are missing")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # nobody is left behind
@@ -265,7 +268,7 @@ def main() -> int:
     except ApacheError as error:
         print(f"judge-mutants: {error}")
         return 1
-    bench = Bench(classpath, Path(tempfile.mkdtemp(prefix="judge-mutants-")))
+    bench = Bench(classpath, Path(tempfile.mkdtemp(prefix="judge-mutants-")), options.tls)
     print(f"judge-mutants: work folder {bench.work}", flush=True)
     began = time.monotonic()
     rows = [{**row, "revision": code_revision()} for row in rows_of(bench, options.only)]
