@@ -17,6 +17,9 @@ MODES ?= sync journal
 MODE ?=
 TLS ?=
 OF_EACH_MODE := WriteAndReadTest DeferredSyncTest WriterThroughKillTest
+# Where TLS and passwords on every connection are another way through the product.
+OF_SECURED := WriteAndReadTest AdminTest BookieRecoveryTest ShellTest UnderreplicationTest
+SECURED = $(if $(filter-out Off,$(TLS)),--tls) $(if $(SASL),--sasl)
 
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -53,8 +56,9 @@ judge: install ; $(BIN)/python e2e/judge
 judge-local: install ; $(BIN)/python e2e/judge/local.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(MODE:%=--mode %) $(TLS:%=--tls %) --json $(RESULTS)/judge.json
 judge-mutants: install ; PYTHONPATH=tests/mutants $(BIN)/python e2e/judge/planted.py $(TLS:%=--tls %) --json $(RESULTS)/judge-mutants.json
 test-java: install
-	$(foreach fleet,$(FLEET),$(BIN)/python tests/java --fleet $(fleet) $(if $(SASL),--sasl) $(if $(ONLY),--only $(ONLY)) &&) true
-	$(if $(and $(filter ours,$(FLEET)),$(if $(ONLY),,all)),$(foreach mode,$(MODES),$(BIN)/python tests/java --durability $(mode) $(OF_EACH_MODE:%=--only %) &&) true)
+	$(foreach fleet,$(FLEET),$(BIN)/python tests/java --fleet $(fleet) $(SECURED) $(if $(ONLY),--only $(ONLY)) &&) true
+	$(if $(and $(filter ours,$(FLEET)),$(if $(ONLY),,all)),$(foreach mode,$(MODES),$(BIN)/python tests/java --durability $(mode) $(SECURED) $(OF_EACH_MODE:%=--only %) &&) true)
+	$(if $(strip $(if $(filter ours,$(FLEET)),,other) $(ONLY) $(SECURED)),,$(BIN)/python tests/java --tls --sasl $(OF_SECURED:%=--only %))
 test-security: install ; PYTHONPATH=tests/security $(BIN)/python tests/security $(if $(JSON),--json $(JSON))
 test-ipv6: install ; PYTHONPATH=tests/support $(BIN)/python tests/ipv6
 bench: install ; $(BIN)/python -m benchmarks

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -20,13 +21,14 @@ import yaml
 from bookie.hosts import loopback
 from bookie.metadata.embedded import free_port
 from bookie.testing.apache import StockBookie
+from java_metadata import ROOT, Metadata
 from java_sasl import Users
 from java_tls import Certificates
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 BOOKIES: Final = 5
-ROOT: Final = "ledgers"
+IDS: Final = [f"bookie-{number}" for number in range(BOOKIES)]
 KINDS: Final[Mapping[str, str]] = {"ours": "ooooo", "apache": "aaaaa", "mixed": "ooaoa"}
 """Whose bookie each of the five is. Those with low numbers run first: in a mixed cluster a ledger
 on three bookies is on two of ours and one of Apache's."""
@@ -37,7 +39,6 @@ DURABILITY: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 BOOT_WAIT_S: Final = 60.0
 STOP_WAIT_S: Final = 30.0
-POLL_S: Final = 0.02
 LOG_TAIL: Final = 12
 SMALL_JVM: Final = (
     "-Xms64m",
@@ -76,20 +77,34 @@ class Member:
     settings: Path
     process: subprocess.Popen[bytes] | None = None
     is_frozen: bool = False
+    news: threading.Event = field(default_factory=threading.Event)
+    """Set when it says something, when it ends, and by whoever watches its registration."""
+    _follower: threading.Thread | None = None
 
     @property
     def runs(self) -> bool:
         return self.process is not None and self.process.poll() is None
 
     def spawn(self) -> None:
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [self.program, *self.words],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        self.process = subprocess.Popen(
+            [self.program, *self.words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        self._follower = threading.Thread(target=self._follow, args=(self.process,), daemon=True)
+        self._follower.start()
+
+    def _follow(self, process: subprocess.Popen[bytes]) -> None:
+        """Its words into its log, up to its end."""
+        assert process.stdout is not None
+        with self.log.open("ab", buffering=0) as log, process.stdout as words:
+            for line in words:
+                log.write(line)
+                self.news.set()
+        process.wait()
+        self.news.set()
 
     def send(self, number: signal.Signals) -> None:
         if self.process is not None and self.runs:
@@ -118,13 +133,15 @@ class Member:
 
     @property
     def accepts(self) -> bool:
-        """Its port is open: Apache's bookies register before."""
+        """Its port is open: Apache's bookies register before, and then say that they started."""
         with suppress(OSError), socket.create_connection((loopback(), self.port), timeout=1):
             return True
         return False
 
     @property
     def last_words(self) -> str:
+        if self._follower is not None and not self.runs:
+            self._follower.join(STOP_WAIT_S)
         with suppress(OSError):
             lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
             return "\n".join(lines[-LOG_TAIL:])
@@ -136,16 +153,18 @@ class Bookies:
     """All members and what may be done to them by number; a context manager, at first all down."""
 
     folder: Path
-    zookeeper: str
+    metadata: Metadata
     kind: str
     classpath: str
     durability: str
     certificates: Certificates
     users: Users
-    always_sasl: bool
+    always_tls: bool
     """Also in tests that say nothing of it."""
+    always_sasl: bool
+    """The same of passwords."""
     members: list[Member] = field(default_factory=list)
-    _metadata: KazooClient | None = None
+    _session: KazooClient | None = None
     _texts: dict[Path, str] = field(default_factory=dict)
     """Files of settings as they were made."""
     _has_tls: bool = False
@@ -153,9 +172,8 @@ class Bookies:
     """What bookies ask of clients from their next start on: TLS, a mechanism of authentication."""
 
     def __enter__(self) -> "Bookies":
-        self._metadata = KazooClient(self.zookeeper)
-        self._metadata.start()
-        self._way_in = self._usual_way_in
+        self._session = self.metadata.connect()
+        self._has_tls, self._way_in = self.always_tls, self._usual_way_in
         letters = KINDS[self.kind]
         stock = {n: self._stock(n) for n, letter in enumerate(letters) if letter == "a"}
         if stock:
@@ -179,9 +197,9 @@ class Bookies:
             member.send(signal.SIGTERM)
         for member in self.members:
             member.end(signal.SIGTERM)
-        if self._metadata is not None:
-            self._metadata.stop()
-            self._metadata.close()
+        if self._session is not None:
+            self._session.stop()
+            self._session.close()
 
     # What a test may ask for
     def heal(self, count: int) -> None:
@@ -210,8 +228,8 @@ class Bookies:
         self.members[number].thaw()
 
     def tls(self, mode: str) -> None:
-        """`off` or `required`, from the next start of each on; all end."""
-        self._has_tls = mode == "required"
+        """`required`, or `usual` as in all other tests; from the next start of each on, all end."""
+        self._has_tls = mode == "required" or self.always_tls
         self._configure()
 
     def authentication(self, way_in: str) -> None:
@@ -232,8 +250,8 @@ class Bookies:
             self._forget(member)
             text = self._texts.setdefault(member.settings, member.settings.read_text())
             if self._has_tls:
-                made = self.certificates
-                text += made.for_apache() if member.is_apache else made.for_ours()
+                made, name = self.certificates, member.bookie_id
+                text += made.for_apache(name) if member.is_apache else made.for_ours(name)
             if self._way_in:
                 users = self.users
                 text += users.for_apache() if member.is_apache else users.for_ours(self._way_in)
@@ -255,38 +273,44 @@ class Bookies:
     def _until_it_serves(self, member: Member, before: int | None) -> None:
         """`before`: its registration that was there before it began."""
         deadline = time.monotonic() + BOOT_WAIT_S
-        while self._registered(member) in (None, before) or not member.accepts:
-            if not member.runs or time.monotonic() > deadline:
+        while True:
+            member.news.clear()
+            if self._registered(member) not in (None, before) and member.accepts:
+                return
+            left = deadline - time.monotonic()
+            if not member.runs or left <= 0:
                 why = f"does not serve after {BOOT_WAIT_S:.0f} s" if member.runs else "ended"
                 raise FleetError(f"{member.bookie_id} {why}; its log ends:\n{member.last_words}")
-            time.sleep(POLL_S)
+            member.news.wait(left)
 
     def _registered(self, member: Member) -> int | None:
-        """Of which transaction its registration is."""
-        assert self._metadata is not None
-        stat = self._metadata.exists(self._registration(member))
+        """Of which transaction its registration is; its next change is news."""
+        assert self._session is not None
+        path = self._registration(member)
+        stat = self._session.exists(path, watch=lambda _event: member.news.set())
         return None if stat is None else int(stat.czxid)
 
     def _forget(self, member: Member) -> None:
-        assert self._metadata is not None
+        assert self._session is not None
         with suppress(NoNodeError):
-            self._metadata.delete(self._registration(member))
+            self._session.delete(self._registration(member))
 
     @staticmethod
     def _registration(member: Member) -> str:
         return f"/{ROOT}/available/{member.bookie_id}"
 
     def _stock(self, number: int) -> StockBookie:
-        bookie_id = f"bookie-{number}"
-        own, root = self.folder / bookie_id, f"{self.zookeeper}/{ROOT}"
-        stock = StockBookie(
-            own, root, free_port(), self.classpath, (*SMALL_JVM, self.users.jvm_flag)
-        )
+        bookie_id = IDS[number]
+        own, root = self.folder / bookie_id, f"{self.metadata.address}/{ROOT}"
+        flags = (*SMALL_JVM, self.users.jvm_flag)
+        if self.always_tls:
+            flags += self.certificates.jvm_flags(bookie_id)
+        stock = StockBookie(own, root, free_port(), self.classpath, flags)
         stock.configure({**APACHE_SETTINGS, "bookieId": bookie_id})
         return stock
 
     def _apache(self, number: int, stock: StockBookie) -> Member:
-        bookie_id = f"bookie-{number}"
+        bookie_id = IDS[number]
         log = self.folder / f"{bookie_id}.log"
         return Member(
             bookie_id, "java", stock.serving(), stock.port, log,
@@ -294,13 +318,13 @@ class Bookies:
         )  # fmt: skip
 
     def _ours(self, number: int) -> Member:
-        bookie_id, port = f"bookie-{number}", free_port()
+        bookie_id, port = IDS[number], free_port()
         own = self.folder / bookie_id
         for name in ("journal", "ledger-0"):
             (own / name).mkdir(parents=True)
         settings = {
             "bookieId": bookie_id,
-            "metadata": f"zk://{self.zookeeper}/{ROOT}",
+            "metadata": self.metadata.url(),
             "ports": {"stock": port, "run": 0, "admin": 0, "http": 0},
             "journal": {"directory": str(own / "journal")},
             "ledgers": [{"directory": str(own / "ledger-0")}],

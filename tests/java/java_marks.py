@@ -11,9 +11,8 @@ from types import TracebackType
 from typing import Any, Final
 
 from bookie.ids import BookieId, LedgerId
-from bookie.metadata.opening import open_store
 from bookie.metadata.store import MetadataStore
-from java_bookies import ROOT
+from java_metadata import Metadata
 
 HOLDER: Final = "ours"
 WAIT_S: Final = 20.0
@@ -22,8 +21,8 @@ WAIT_S: Final = 20.0
 class PythonMarks:
     """Verbs for `Control`; a context manager."""
 
-    def __init__(self, zookeeper: str) -> None:
-        self._url = f"zk://{zookeeper}/{ROOT}"
+    def __init__(self, metadata: Metadata) -> None:
+        self._metadata = metadata
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="marks", daemon=True)
         self._opened: MetadataStore | None = None
@@ -100,7 +99,7 @@ class PythonMarks:
     @property
     def _store(self) -> MetadataStore:
         if self._opened is None:
-            self._opened = self._done(open_store(self._url))
+            self._opened = self._done(self._metadata.open())
         return self._opened
 
     def _done(self, asked: Coroutine[Any, Any, Any]) -> Any:

@@ -11,9 +11,8 @@ from bookie.client.reader import LedgerReader
 from bookie.errors import MetadataConflictError
 from bookie.frames.entry import DigestType
 from bookie.ids import BookieId, EntryId, LedgerId
-from bookie.metadata.opening import open_store
 from bookie.metadata.store import Cookie, MetadataStore
-from java_bookies import ROOT
+from java_metadata import ROOT, Metadata
 
 Answer = TypeVar("Answer")
 
@@ -36,8 +35,8 @@ def payload(number: int) -> bytes:
 class PythonPeer:
     """Verbs for `Control`; each with a client of its own."""
 
-    def __init__(self, zookeeper: str) -> None:
-        self._zookeeper = zookeeper
+    def __init__(self, metadata: Metadata) -> None:
+        self._metadata = metadata
         self._cookies: dict[BookieId, Cookie] = {}
 
     def write(self, words: list[str]) -> str:
@@ -118,7 +117,7 @@ class PythonPeer:
 
     async def _at(self, path: str, ask: Callable[[MetadataStore], Awaitable[Answer]]) -> Answer:
         async with asyncio.timeout(WAIT_S):
-            store = await open_store(f"zk://{self._zookeeper}/{path}")
+            store = await self._metadata.open(path)
             try:
                 return await ask(store)
             finally:
@@ -127,9 +126,9 @@ class PythonPeer:
     @asynccontextmanager
     async def _client(self) -> AsyncIterator[Client]:
         async with asyncio.timeout(WAIT_S):
-            store = await open_store(f"zk://{self._zookeeper}/{ROOT}")
+            store = await self._metadata.open()
             try:
-                async with Client(store) as client:
+                async with Client(store, settings=self._metadata.to_client_settings()) as client:
                     yield client
             finally:
                 await store.close()

@@ -41,8 +41,8 @@ class CertificateTest extends SuiteCase {
 
     @Test
     void aPasswordIsNotEnough() throws Exception {
-        LedgerHandle ledger =
-                create(another(Sasl.user()), Layout.ALL_OF_THREE, DigestType.CRC32C);
+        Consumer<ClientConfiguration> change = Tls.plain().andThen(Sasl.user());
+        LedgerHandle ledger = create(another(change), Layout.ALL_OF_THREE, DigestType.CRC32C);
         assertThrows(
                 BKException.BKUnauthorizedAccessException.class, () -> ledger.addEntry(new byte[9]));
     }

@@ -43,9 +43,9 @@ class SaslTest extends SuiteCase {
     void aUserWritesThroughARestartAndAnEnsembleChange() throws Exception {
         BookKeeper by = another(Sasl.user());
         LedgerHandle ledger = write(by, 20);
-        Fleet.start(3);
+        Fleet.start(4); // the fourth is to be new to ShellRecoveryTest
         BookKeeperAdmin seen = new BookKeeperAdmin(by);
-        Await.until("the fourth is seen", () -> seen.getAvailableBookies().size() == 4);
+        Await.until("one more is seen", () -> seen.getAvailableBookies().size() == 4);
         Fleet.kill(1);
         Entries.add(ledger, 20);
         ledger.close();

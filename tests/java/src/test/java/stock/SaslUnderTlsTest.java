@@ -44,7 +44,7 @@ class SaslUnderTlsTest extends SuiteCase {
 
     @Test
     void aPasswordWithoutTlsIsNotEnough() throws Exception {
-        refused(Sasl.user());
+        refused(Tls.plain().andThen(Sasl.user()));
     }
 
     private void refused(Consumer<ClientConfiguration> change) throws Exception {

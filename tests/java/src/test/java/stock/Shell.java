@@ -49,9 +49,7 @@ final class Shell {
         CompositeConfiguration settings = new CompositeConfiguration();
         SETTINGS.forEach(settings::addProperty);
         settings.addProperty("metadataServiceUri", "zk+hierarchical://" + root);
-        if (Sasl.ALWAYS) {
-            settings.addProperty("clientAuthProviderFactoryClass", Sasl.FACTORY);
-        }
+        Access.apply(settings);
         StringWriter told = new StringWriter();
         ByteArrayOutputStream printed = new ByteArrayOutputStream();
         PrintStream before = System.out;

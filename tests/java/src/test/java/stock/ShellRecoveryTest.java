@@ -16,6 +16,7 @@ import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 
 /** `bookkeeper shell` where copies are moved, by the command or by Apache's own autorecovery. */
 @OnV3
+@ByAPerson
 @Bookies(value = 4, lastIsNew = true)
 class ShellRecoveryTest extends SuiteCase {
     /** Not of the first three, which hold what every other class wrote: an autorecovery takes up all
@@ -108,6 +109,7 @@ class ShellRecoveryTest extends SuiteCase {
         settings.setAllowLoopback(true);
         settings.setAuditorPeriodicCheckInterval(0);
         settings.setOpenLedgerRereplicationGracePeriod("100");
+        Access.apply(settings);
         AutoRecoveryMain made = new AutoRecoveryMain(settings);
         made.start();
         return made;

@@ -16,6 +16,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /** What `bookkeeper shell` prints and changes, command by command. */
 @OnV3
+@ByAPerson
 @Bookies(3)
 class ShellTest extends SuiteCase {
     private static final List<String> THREE = List.of("bookie-0", "bookie-1", "bookie-2");

@@ -102,7 +102,11 @@ abstract class SuiteCase {
 
     /** Opened as it is. */
     LedgerHandle asIs(long ledgerId) throws Exception {
-        return client.openLedgerNoRecovery(ledgerId, digestOf(client, ledgerId), PASSWORD);
+        return asIs(client, ledgerId);
+    }
+
+    static LedgerHandle asIs(BookKeeper by, long ledgerId) throws Exception {
+        return by.openLedgerNoRecovery(ledgerId, digestOf(by, ledgerId), PASSWORD);
     }
 
     LedgerMetadata metadata(long ledgerId) throws Exception {

@@ -7,6 +7,12 @@ import org.apache.bookkeeper.tls.TLSContextFactory;
 
 /** What puts a client under TLS; the runner makes the files (java_tls.py). */
 final class Tls {
+    /** Every client of every test comes so. */
+    static final boolean ALWAYS = Boolean.getBoolean("fleet.tls");
+
+    private static final String FACTORY_SETTING = "tlsProviderFactoryClass";
+    private static final String ZOOKEEPERS_KEY_STORE = "zookeeper.ssl.keyStore.location";
+
     /** Of the files that a client reads. */
     enum Stores {
         PEM("key", "pem"),
@@ -30,7 +36,7 @@ final class Tls {
     }
 
     static void end() {
-        Fleet.ask("tls off");
+        Fleet.ask("tls usual");
     }
 
     private static String file(String name, String ending) {
@@ -42,6 +48,7 @@ final class Tls {
         return settings -> {
             settings.setTLSProviderFactoryClass(TLSContextFactory.class.getName());
             settings.setTLSProvider(provider);
+            settings.setTLSClientAuthentication(false);
             settings.setTLSTrustStoreType(stores.name());
             settings.setTLSTrustStore(file("ours", stores.trust));
             settings.setTLSTrustStorePasswordPath(passwordFile());
@@ -63,6 +70,17 @@ final class Tls {
 
     static Consumer<ClientConfiguration> as(String name) {
         return as(name, Stores.PEM, "OpenSSL");
+    }
+
+    static Consumer<ClientConfiguration> plain() {
+        return settings -> settings.clearProperty(FACTORY_SETTING);
+    }
+
+    /** Whose certificate ZooKeeper is shown by clients that are made from now on. */
+    static void comeToZooKeeperAs(String name) {
+        if (ALWAYS) {
+            System.setProperty(ZOOKEEPERS_KEY_STORE, file(name, "keystore"));
+        }
     }
 
     /** Trusts whoever is of another authority than the bookies. */

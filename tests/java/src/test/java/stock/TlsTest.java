@@ -53,9 +53,9 @@ class TlsTest extends SuiteCase {
     void anEnsembleChangesUnderTls() throws Exception {
         BookKeeper by = another(Tls.as("client"));
         LedgerHandle ledger = write(by, 20);
-        Fleet.start(3);
+        Fleet.start(4); // the fourth is to be new to ShellRecoveryTest
         BookKeeperAdmin seen = new BookKeeperAdmin(by);
-        Await.until("the fourth is seen", () -> seen.getAvailableBookies().size() == 4);
+        Await.until("one more is seen", () -> seen.getAvailableBookies().size() == 4);
         Fleet.kill(1);
         Entries.add(ledger, 20);
         ledger.close();
@@ -71,12 +71,13 @@ class TlsTest extends SuiteCase {
     @Test
     void aClientWithoutTlsIsRefused() throws Exception {
         assumeTrue(Fleet.KIND.equals("ours"), "Apache's bookies need a plugin for it");
-        LedgerHandle ledger = create(Layout.ALL_OF_THREE);
+        BookKeeper by = another(Tls.plain());
+        LedgerHandle ledger = create(by, Layout.ALL_OF_THREE, DigestType.CRC32C);
         assertThrows(
                 BKException.BKUnauthorizedAccessException.class, () -> ledger.addEntry(new byte[9]));
         LedgerHandle there = write(another(Tls.as("client")), 5);
-        assertThrows(BKException.class, () -> asIs(there.getId()).readUnconfirmedEntries(0, 4));
-        assertThrows(BKException.class, () -> recovered(client, there.getId()));
+        assertThrows(BKException.class, () -> asIs(by, there.getId()).readUnconfirmedEntries(0, 4));
+        assertThrows(BKException.class, () -> recovered(by, there.getId()));
         Entries.add(there, 5);
     }
 

@@ -19,9 +19,7 @@ enum Wire {
         settings.setReadEntryTimeout(2);
         settings.setSpeculativeReadTimeout(500);
         settings.setBookieErrorThresholdPerInterval(1_000_000); // nobody is shunned for a test before
-        if (Sasl.ALWAYS) {
-            Sasl.user().accept(settings);
-        }
+        Access.apply(settings);
         return settings;
     }
 }
