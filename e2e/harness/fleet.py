@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from harness import manifests
 from harness.kube import Kube, LateError, Object, wait_for
-from harness.manifests import CLUSTER, WRITER
+from harness.manifests import CLUSTER, OFF, WRITER
 from harness.settings import ROOT
 from harness.watch import Watch
 
@@ -57,6 +57,10 @@ class Fleet:
 
     def metadata_url(self) -> str:
         return str(self.status()["metadata"]["url"])
+
+    def tls_mode(self) -> str:
+        """What the spec asks for, defaults and all; an older version's knows no such field."""
+        return str((self.object()["spec"].get("tls") or {}).get("mode", OFF))
 
     def pod(self, bookie: str) -> Object:
         name = pod_name(bookie)

@@ -1,6 +1,6 @@
 """What the stories apply: a small cluster, tasks, the writer's pod."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +14,15 @@ REPAIR_IMAGE: Final = f"bookie-operator/repair:{TAG}"
 WRITER: Final = "writer"
 WRITER_SCRIPT: Final = ROOT / "e2e" / "pods" / "writer.py"
 UID: Final = 10001
+CREDENTIALS: Final = "/etc/bookie/tls"
+"""Of a client, where users mount theirs as well."""
+JOB_CREDENTIALS: Final = "/etc/bookie/job"
+"""Of the cluster's jobs, for what asks bookies' control planes: clients may call nothing there."""
+OFF: Final = "Off"
+ACCEPTED: Final = "Accepted"
+REQUIRED: Final = "Required"
+"""`spec.tls.mode`, and how a pod of ours talks: without credentials, with them also to those who
+have none, or under TLS alone."""
 
 SPEC: Final[Object] = {
     "image": BOOKIE_IMAGE,
@@ -105,17 +114,25 @@ def writer_script(namespace: str, script: Path = WRITER_SCRIPT) -> Object:
     }
 
 
-def writer_pod(namespace: str, metadata_url: str, image: str, *words: str) -> Object:
+def writer_pod(
+    namespace: str,
+    metadata_url: str,
+    image: str,
+    *words: str,
+    name: str = WRITER,
+    clients: str = REQUIRED,
+) -> Object:
     """Writes until told to stop, then stays, so that the check finds its notes."""
     script = (
         'python /e2e/writer.py write --folder /state "$@"; '
         'echo "{\\"ended\\": $?}"; exec tail -f /dev/null'
     )
-    container = {
+    container: Object = {
         "name": WRITER,
         "image": image,
         "imagePullPolicy": "IfNotPresent",
         "command": ["sh", "-c", script, WRITER, "--metadata", metadata_url, *words],
+        "env": credentials_env(clients),
         "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}},
         "securityContext": {
             "allowPrivilegeEscalation": False,
@@ -126,10 +143,43 @@ def writer_pod(namespace: str, metadata_url: str, image: str, *words: str) -> Ob
             {"name": "state", "mountPath": "/state"},
         ],
     }
+    volumes: list[Object] = [
+        {"name": "script", "configMap": {"name": WRITER}},
+        {"name": "state", "emptyDir": {}},
+    ]
+    if clients != OFF:
+        for holder, folder in (("client", CREDENTIALS), ("job", JOB_CREDENTIALS)):
+            container["volumeMounts"].append(mount(holder, folder))
+            volumes.append(secret_volume(holder))
+    return pod(namespace, name, container, volumes)
+
+
+def credentials_env(clients: str) -> list[Object]:
+    """What a client of ours is started with; nothing where it talks plain."""
+    if clients == OFF:
+        return []
+    env: list[Object] = [{"name": "BOOKIE_TLS__DIRECTORY", "value": CREDENTIALS}]
+    return env + ([{"name": "BOOKIE_TLS__MODE", "value": clients}] if clients == ACCEPTED else [])
+
+
+def mount(holder: str, folder: str) -> Object:
+    return {"name": f"{holder}-tls", "mountPath": folder, "readOnly": True}
+
+
+def secret_volume(holder: str) -> Object:
+    """The credentials of one of the cluster: `client`, `job`, `bookie-0`."""
+    source = {"secretName": f"{CLUSTER}-{holder}-tls", "defaultMode": 0o440}
+    return {"name": f"{holder}-tls", "secret": source}
+
+
+def pod(
+    namespace: str, name: str, container: Mapping[str, Any], volumes: Sequence[Mapping[str, Any]]
+) -> Object:
+    """One that the strictest pod security takes, without a token."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": WRITER, "namespace": namespace},
+        "metadata": {"name": name, "namespace": namespace},
         "spec": {
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": 1,
@@ -140,10 +190,7 @@ def writer_pod(namespace: str, metadata_url: str, image: str, *words: str) -> Ob
                 "fsGroup": UID,
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
-            "containers": [container],
-            "volumes": [
-                {"name": "script", "configMap": {"name": WRITER}},
-                {"name": "state", "emptyDir": {}},
-            ],
+            "containers": [dict(container)],
+            "volumes": list(volumes),
         },
     }

@@ -22,7 +22,7 @@ from harness.kind import Kind
 from harness.kube import Kube, Object, wait_for
 from harness.load import Load
 from harness.looks import Looks, blind, held_against
-from harness.manifests import BOOKIE_IMAGE, CLUSTER, WRITER_SCRIPT
+from harness.manifests import BOOKIE_IMAGE, CLUSTER, WRITER, WRITER_SCRIPT
 from harness.operator import Operator
 from harness.settings import ARTIFACTS
 from harness.watch import Watch
@@ -89,9 +89,19 @@ class Story:
         rate: int = 240,
         image: str = BOOKIE_IMAGE,
         script: Path = WRITER_SCRIPT,
+        pod: str = WRITER,
+        clients: str = "",
     ) -> Load:
-        """Start the writer that runs until `nothing_is_lost`."""
-        self._load = Load(self.kube, self.fleet.metadata_url(), image=image, script=script)
+        """Start the writer that runs until `nothing_is_lost`. `clients`: how it talks; else as the
+        spec says."""
+        self._load = Load(
+            self.kube,
+            self.fleet.metadata_url(),
+            image=image,
+            script=script,
+            pod=pod,
+            clients=clients or self.fleet.tls_mode(),
+        )
         return self._load.start(prefill=prefill, rate=rate)
 
     @property
