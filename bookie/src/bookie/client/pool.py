@@ -241,6 +241,8 @@ class _Link:
         else:
             why = bytes(body[:WORDS_BYTES_MAX]).decode(errors="replace") or "refused without words"
         if why and code == Status.UNAUTHORIZED:
+            if not self._has_failed:  # for people: waiting will not help
+                _log.warning("bookie %s does not let us in: %s", self._bookie_id, why)
             greeting.set_exception(UnavailableError(f"not let in: {why}"))
         elif why:
             greeting.set_exception(UnavailableError(f"another answers at its address: {why}"))
