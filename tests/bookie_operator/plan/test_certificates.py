@@ -84,6 +84,23 @@ def test_a_client_needs_no_name_that_it_is_dialled_by() -> None:
     assert not issued(planned(seen(job=plain)))
 
 
+@pytest.mark.parametrize(("zookeeper", "asked"), [(True, {"192.0.2.7"}), (False, set())])
+def test_a_zookeeper_reached_at_nodes_is_valid_for_their_addresses(
+    zookeeper: bool, asked: set[str]
+) -> None:
+    outside = {"type": "NodePort", "zookeeper": zookeeper}
+    of, keeper = cluster(tls={"mode": "Required"}, external=outside), holder(Role.ZOOKEEPER)
+    facts = {"advertised": "stock=192.0.2.7:31181 run=192.0.2.7:31182"}
+    look = observed(bookie("bookie-0", of=of, process_facts=facts), of=of)
+    view = replace(seen(), hosts={**seen().hosts, keeper: ("zookeeper.svc",)})
+    [made] = [one for one in planned(view, of, look).actions if is_for(one, keeper)]
+    assert set(made.hosts) - {"zookeeper.svc"} == asked
+
+
+def is_for(action: object, principal: Principal) -> bool:
+    return isinstance(action, IssueCertificate) and action.principal == principal
+
+
 def test_a_bookie_is_not_started_before_it_has_a_certificate() -> None:
     absent = replace(bookie(B0, of=SECURE), process=None, health=None)
     look = observed(absent, of=SECURE)

@@ -4,7 +4,7 @@ With the operator's own authority what is missing or wrong is issued again at on
 of cert-manager the operator asks and tells, and signs nothing. What runs is never stopped for it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -13,6 +13,7 @@ from bookie.hosts import bare
 from bookie.ids import BookieId
 from bookie.tls.principals import Principal, Role
 
+from bookie_operator.model.external import External, ExternalType
 from bookie_operator.model.status import whole_milliseconds
 from bookie_operator.model.tls import (
     AUTHORITIES_MAX,
@@ -96,20 +97,34 @@ def certificates(pass_: Pass) -> Certificates:
 
 
 def hosts_of(view: TlsView, pass_: Pass) -> dict[Principal, tuple[str, ...]]:
-    """Who needs a certificate for what: also the names by which clients outside reach a bookie."""
+    """Who needs a certificate for what: also the names by which clients outside reach a bookie, and
+    the cluster's own ZooKeeper."""
     outside = {
         bookie_id: advertised_hosts(one.process.advertised)
         for bookie_id, one in pass_.observed.bookies.items()
         if one.process is not None
     }
+    on_nodes = _nodes_of(pass_.spec.external, outside)
     return {
-        principal: tuple(
-            dict.fromkeys([*map(normal, hosts), *outside.get(BookieId(principal.name), ())])
-        )
-        if principal.role is Role.BOOKIE
-        else tuple(map(normal, hosts))
+        principal: tuple(dict.fromkeys([*map(normal, hosts), *_more(principal, outside, on_nodes)]))
         for principal, hosts in view.hosts.items()
     }
+
+
+def _more(
+    principal: Principal, outside: Mapping[BookieId, Sequence[str]], on_nodes: Sequence[str]
+) -> Sequence[str]:
+    """By which clients outside reach this one, beside what its platform knows."""
+    if principal.role is Role.ZOOKEEPER:
+        return on_nodes
+    return outside.get(BookieId(principal.name), ()) if principal.role is Role.BOOKIE else ()
+
+
+def _nodes_of(external: External | None, outside: Mapping[BookieId, Sequence[str]]) -> list[str]:
+    """Hosts at whose ports clients outside reach a ZooKeeper: the nodes of bookies, in order."""
+    if external is None or not external.zookeeper or external.type is not ExternalType.NODE_PORT:
+        return []
+    return sorted({host for hosts in outside.values() for host in hosts})
 
 
 def advertised_hosts(addresses: str) -> list[str]:
