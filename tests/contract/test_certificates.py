@@ -23,6 +23,7 @@ from bookie_operator.plan.actions import (
     MakeAuthority,
     SignWith,
     SpreadTrust,
+    WithdrawCertificate,
 )
 from bookie_operator.plan.certificate_troubles import names_needed, trouble_of
 from bookie_operator.platform import Platform
@@ -127,9 +128,9 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     await found.platform.close()  # type: ignore[attr-defined]
 
 
-async def look(place: Place) -> TlsView:
+async def look(place: Place, *deciding: str) -> TlsView:
     place.now += SECOND
-    return await place.platform.certificates(place.cluster, [B0])
+    return await place.platform.certificates(place.cluster, [B0], deciding)
 
 
 async def do(place: Place, *actions: CertificateAction) -> TlsView:
@@ -252,6 +253,26 @@ async def test_what_was_planned_for_another_authority_is_not_done(
         with pytest.raises(PreconditionError):
             await place.platform.certify(one)
     assert place.files(None) == before
+
+
+def decision_of(view: TlsView) -> IssueCertificate:
+    """A certificate for the job that carries out what ann decided."""
+    ann = view.deciding["ann"]
+    assert view.authorities.signing is not None
+    return IssueCertificate(ann, (), DAY, view.authorities.signing.fingerprint, "a decision")
+
+
+async def test_who_decides_has_a_certificate_that_can_be_taken_away(place: Place) -> None:
+    await provided(place)
+    view = await look(place, "ann")
+    ann = view.deciding["ann"]
+    assert ann.role in (Role.PERSON, Role.DECISION) and view.places[ann]
+    await place.platform.certify(decision_of(view))
+    view = await look(place, "ann")
+    assert trouble_of(view, ann, (), now=place.now, reported_before=timedelta()) is None
+    for _ in range(2):  # again is no error: it may have been cut off before anybody knew
+        await place.platform.certify(WithdrawCertificate(ann, "it is over"))
+        assert ann not in (await look(place, "ann")).certificates
 
 
 async def test_a_garbled_authority_is_no_error_of_the_planners_step(place: Place) -> None:

@@ -147,8 +147,19 @@ def attacks(target: Target, folder: Path, ledger_id: int) -> Iterator[Attack]:
     operator = target.insider("operator-operator")
     health = partial(calls.call, operator, admin, "GetHealth", {})
     yield Attack("control plane", operator, "GetHealth", health, must_work=True)
+    yield from _by_a_persons_word(target, calls, admin)
     yield from _on_data_ports(bookie["ports"], (stranger, forged), client, ledger_id)
     yield from _on_metadata(target, (stranger, forged), client)
+
+
+def _by_a_persons_word(target: Target, calls: Calls, admin: str) -> Iterator[Attack]:
+    """A loss of what nobody has lost. Who may say so is answered, by the entries that are there."""
+    job = target.insider("job-job")
+    [person] = (target.folder / "tls").glob("person-*")
+    for name, may in (("job-job", False), ("operator-operator", False), (person.name, True)):
+        who = target.insider(name)
+        record = partial(calls.call, who, admin, "RecordLoss", calls.meant(job, admin))
+        yield Attack("control plane", who, "a loss by a person's word", record, must_work=may)
 
 
 def _on_data_ports(

@@ -45,6 +45,18 @@ class Calls:
         made = getattr(pb, self.service.methods_by_name[method].input_type.name)
         return harmful.get(method, made)()
 
+    def meant(self, attacker: Attacker, target: str) -> dict[str, str]:
+        """Whom a call has to mean, as the bookie says it to who may look."""
+        with _channel(attacker, target) as channel:
+            rpc = channel.unary_unary(
+                f"/{self.service.full_name}/GetHealth",
+                request_serializer=lambda message: message.SerializeToString(),
+                response_deserializer=self.messages.Health.FromString,
+            )
+            said = rpc(self.messages.GetHealthRequest(), timeout=DEADLINE_S)
+        epoch = str(said.boot.boot_epoch)
+        return {"bookie-id": said.bookie_id, "cluster-id": said.instance_id, "boot-epoch": epoch}
+
     def call(
         self, attacker: Attacker, target: str, method: str, meant: Mapping[str, str]
     ) -> tuple[bool, str]:

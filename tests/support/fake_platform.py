@@ -152,15 +152,20 @@ class FakePlatform:
     def certifier(self) -> Certifier:
         return Certifier(self.vault, "demo", self.clock)
 
-    async def certificates(self, cluster: BookieCluster, bookie_ids: Sequence[BookieId]) -> TlsView:
+    async def certificates(
+        self, cluster: BookieCluster, bookie_ids: Sequence[BookieId], deciding: Sequence[str] = ()
+    ) -> TlsView:
         if self.denied:
             raise ForbiddenError(self.denied)
         holders = [self.holder(Role.BOOKIE, one) for one in bookie_ids]
         holders += [self.holder(role) for role in (Role.OPERATOR, Role.JOB)]
+        persons = {one: self.holder(Role.DECISION, one) for one in deciding}
+        everybody = [*holders, *persons.values()]
         return TlsView(
             hosts={one: (f"{one.name}.demo.svc",) for one in holders},
-            certificates=await self.certifier.certificates(holders),
-            places={one: f"Secret demo-{one.name}-tls" for one in holders},
+            certificates=await self.certifier.certificates(everybody),
+            places={one: f"Secret demo-{one.name}-tls" for one in everybody},
+            deciding=persons,
             authorities=await self.certifier.authorities(),
             issuer=self.issuer,
             spreads_within=self.spreads_within,

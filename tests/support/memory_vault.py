@@ -20,6 +20,9 @@ class MemoryVault:
         self.writes.append(holder)
         self.files[holder] = dict(files)
 
+    async def drop(self, holder: Principal) -> None:
+        self.files.pop(holder, None)
+
     def garble(self, holder: Principal | None, name: str = "tls.key") -> None:
         self.files[holder] = {**self.files[holder], name: b"nothing of this kind"}
 

@@ -5,7 +5,6 @@ refuses when that has changed.
 """
 
 from dataclasses import replace
-from typing import Final
 
 from bookie.errors import UnavailableError
 from bookie.ids import BookieId
@@ -14,6 +13,7 @@ from bookie.metadata.store import MetadataStore
 from bookie.wire.identity import Identity
 
 from bookie_operator.control import Addressee, Control
+from bookie_operator.model.task import recorded_name
 from bookie_operator.observed import Observed
 from bookie_operator.plan.actions import (
     Action,
@@ -38,12 +38,11 @@ from bookie_operator.plan.actions import (
     StartBookie,
     StartJob,
     StopJob,
+    WithdrawCertificate,
     bookie_of,
 )
 from bookie_operator.plan.disks import OPERATOR
 from bookie_operator.platform import Platform
-
-AS_WRITTEN: Final = "(as written, not proved)"
 
 
 class Applier:
@@ -112,7 +111,7 @@ class Applier:
                 return None
             case (
                 MakeAuthority() | SignWith() | DropAuthorities() | IssueCertificate()
-                | SpreadTrust()
+                | SpreadTrust() | WithdrawCertificate()
             ):  # fmt: skip
                 await self._platform.certify(action)
                 return _certified(action)
@@ -127,8 +126,7 @@ class Applier:
     def _named(self, name: str) -> str:
         """For records: without an admission policy anybody may write any name but the operator's,
         who approves by itself."""
-        is_proved = self._names_proved or name == OPERATOR
-        return name if is_proved else f"{name} {AS_WRITTEN}"
+        return recorded_name(name, is_proved=self._names_proved or name == OPERATOR)
 
     async def _start(self, job: StartJob) -> Event | None:
         if job.decision is not None:
@@ -157,6 +155,8 @@ def _certified(action: CertificateAction) -> Event | None:
             return Event("AuthorityDropped", "the authority of before is trusted no more")
         case IssueCertificate(principal, reason=reason):
             return Event("CertificateIssued", f"{principal}: {reason}", bookie_of(action))
+        case WithdrawCertificate(principal, reason):
+            return Event("CertificateWithdrawn", f"{principal}: {reason}")
         case SpreadTrust():
             return None
 

@@ -112,6 +112,7 @@ class Fleet:
                         clock=self._clock,
                         operator_namespace=self._operator_namespace,
                         credentials=self._credentials,
+                        names_proved=self._names_proved,
                     )
                     observer = Observer(
                         self._platform, control, opener=self._opener, clock=self._clock

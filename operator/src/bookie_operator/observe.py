@@ -25,7 +25,8 @@ from bookie.wire.identity import Identity
 from bookie_operator.control import Addressee, Control
 from bookie_operator.errors import ForbiddenError
 from bookie_operator.model.cluster import BookieCluster, bookie_name
-from bookie_operator.model.status import BOOKIES_MAX
+from bookie_operator.model.status import BOOKIES_MAX, ClusterStatus
+from bookie_operator.model.task import BookieTask, TaskType
 from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import Bookie, LeftOver, MetadataView, Observed, by_number
 from bookie_operator.platform import Platform
@@ -34,6 +35,8 @@ from bookie_operator.tls_view import TlsView
 METADATA_DEADLINE_S: Final = 5.0
 NEW_COOKIES_MAX: Final = 4
 """Of bookies that left: looked for in one pass, beyond those that are known to have left."""
+DECIDERS_MAX: Final = 8
+"""Whose certificates are looked for at once: decisions are carried out one by one."""
 GAP_MAX: Final = timedelta(minutes=5)
 """Between two looks at the metadata store: what was registered in a longer gap, nobody has seen."""
 REMEMBERED_MAX: Final = timedelta(seconds=15)
@@ -105,7 +108,7 @@ class Observer:
         tasks = tuple(await self._platform.tasks())
         hosted = await self._platform.bookies()
         kept = await self._platform.kept_claims()
-        tls = await self._certificates(cluster, hosted)
+        tls = await self._certificates(cluster, hosted, deciders(tasks, cluster.status))
         leaving = [one for one in hosted if one not in cluster.spec.bookie_ids]
         gone = [one for one in may_have_left(cluster, kept) if one not in hosted]
         (metadata, registered, cookies), left, healths = await asyncio.gather(
@@ -140,14 +143,14 @@ class Observer:
         )
 
     async def _certificates(
-        self, cluster: BookieCluster, hosted: Iterable[BookieId]
+        self, cluster: BookieCluster, hosted: Iterable[BookieId], deciding: Sequence[str]
     ) -> TlsView | None:
         """Of those who are wanted and those who are there; None where nobody wants or has any."""
         if cluster.spec.tls.mode is TlsMode.OFF and cluster.status.tls is None:
             return None
         names = sorted({*cluster.spec.bookie_ids, *hosted}, key=by_number)
         try:
-            return await self._platform.certificates(cluster, names)
+            return await self._platform.certificates(cluster, names, deciding)
         except ForbiddenError as error:  # it is no reason to look after nothing else
             return TlsView(hosts={}, denied=str(error))
 
@@ -278,6 +281,19 @@ class Observer:
         if store is not None:
             with suppress(BookieError):
                 await store.close()
+
+
+def deciders(tasks: Iterable[BookieTask], status: ClusterStatus) -> Sequence[str]:
+    """Who decides about a loss, by the names in tasks that have not ended; and who was last given a
+    certificate for that."""
+    last = status.tls.decision if status.tls is not None else None
+    waiting = (
+        task.spec.approved_by
+        for task in tasks
+        if task.spec.type is TaskType.ACCEPT_LOSS and not task.status.phase.is_final
+    )
+    names = dict.fromkeys([*([last.by] if last is not None else []), *waiting])
+    return list(names)[:DECIDERS_MAX]
 
 
 def may_have_left(cluster: BookieCluster, kept: Iterable[BookieId]) -> Sequence[BookieId]:

@@ -86,6 +86,8 @@ class TlsView:
     """Of the operator; empty where an issuer signs."""
     issuer: Issuer | None = None
     """None: the operator signs itself."""
+    deciding: Mapping[str, Principal] = field(default_factory=dict)
+    """Who decides about a loss, by the name in the task -> whose certificate the job shows."""
     spreads_within: timedelta = timedelta()
     """How long what was written takes until every process reads it."""
     denied: str = ""

@@ -391,6 +391,45 @@ async def test_a_renewed_certificate_is_shown_by_the_control_plane(fleet: FleetL
     assert before != ssl.get_server_certificate((loopback(), port))
 
 
+async def lost_by(fleet: FleetLab, role: Role) -> Any:
+    """What a loss by a person's word comes to, which ann's certificate of this role sends."""
+    await fleet.start()
+    ledger = await fleet.server.ledger()
+    current = await fleet.server.store.read_ledger(ledger)
+    await fleet.server.store.write_ledger(current.value.in_recovery(), version=current.version)
+    fleet.server.caller = fleet.client(fleet.authority.sign("ann", role))
+    ranges = [pb.EntryRange(first=0, last=0)]
+    request = pb.RecordLossRequest(ledger_id=ledger, ranges=ranges, by_person=True, reason="burnt")
+    return await fleet.server.call("RecordLoss", request)
+
+
+@pytest.mark.parametrize("role", [Role.JOB, Role.OPERATOR])
+async def test_a_persons_word_about_a_loss_is_nobody_elses_to_give(
+    fleet: FleetLab, role: Role
+) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await lost_by(fleet, role)
+    assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+    words = refused.value.details() or ""
+    assert "may not record a loss by a person's word, expected one of: decision, person" in words
+    assert fleet.server.bookie is not None
+    assert not fleet.server.bookie.control.serving.booted.storage.losses_count
+
+
+@pytest.mark.parametrize("role", [Role.PERSON, Role.DECISION])
+async def test_a_loss_by_a_persons_word_is_kept_in_the_name_of_the_certificate(
+    fleet: FleetLab, role: Role
+) -> None:
+    assert (await lost_by(fleet, role)).recorded
+    [decision] = (await fleet.server.call("GetHealth", pb.GetHealthRequest())).decisions
+    assert (decision.kind, decision.decided_by) == ("LossAccepted", "ann")
+
+
+def test_the_certificate_of_a_decision_decides_nothing_else() -> None:
+    mine = {method for method, roles in MAY.items() if Role.DECISION in roles}
+    assert mine == {"GetHealth", "GetAvailability", "RecordLoss"}
+
+
 async def retracted_by(fleet: FleetLab, caller: Identity | None, said: str) -> str:
     """Whom the bookie remembers for a loss record that this caller takes back, in this name."""
     await fleet.start()

@@ -330,8 +330,8 @@ async def test_a_loss_that_a_person_accepted_is_kept_with_who_said_so(lab: BootL
     marks = await unclean(lab)
     await begin_recovery(lab, ledger)
     lost = EntrySet.from_ranges([(0, 0)])
-    request = LossRequest(ledger, lost, True, "ann: burnt", frozenset(), said_by="job repair")
+    request = LossRequest(ledger, lost, True, "ann: burnt", frozenset(), "decision ann", "ann")
     assert await marks.record_loss(request) == "" and lab.now is not None
     [one] = lab.now.storage.decisions
-    assert (one.kind, one.by) == ("LossAccepted", "job repair") and "ann: burnt" in one.about
-    assert request.kept_reason == "a person: ann: burnt (sent by job repair)"
+    assert (one.kind, one.by) == ("LossAccepted", "ann") and "ann: burnt" in one.about
+    assert request.kept_reason == "a person: ann: burnt (sent by decision ann)"

@@ -15,6 +15,8 @@ from operator_scenes import at, audited, bookie, cluster, observed, task
 
 B0, B1 = BookieId("bookie-0"), BookieId("bookie-1")
 WISH = task("accept-loss", ledger=7, entry=5, reason="power cut", approvedBy="ann")
+PLAIN = cluster(tls={"mode": "Off"})
+"""Where no job needs a certificate first: `test_decision_certificates` has the others."""
 GIVEN_UP = LossReport(
     ledger_id=7, last_entry_id=4, lost_from=5, recorded_on=("bookie-0", "bookie-1")
 )
@@ -62,7 +64,7 @@ def loss(made: Plan) -> Condition:
 
 
 def test_a_decision_is_carried_out_beyond_the_loss_budget() -> None:
-    made = plan(cluster(), observed(*crashed(), tasks=[WISH]), ClusterStatus())
+    made = plan(PLAIN, observed(*crashed(), of=PLAIN, tasks=[WISH]), ClusterStatus())
     [one] = started(made)
     assert one.name == acceptance_job(WISH)
     assert one.decision == LossDecision(7, 5, "power cut", "ann")
@@ -84,7 +86,7 @@ def test_it_waits(spec: dict[str, bool], metadata: MetadataView, predicate: str)
 
 def test_decisions_are_carried_out_one_by_one() -> None:
     other = task("accept-loss", "task-2", ledger=8, reason="same", approvedBy="ann")
-    made = plan(cluster(), observed(tasks=[WISH, other]), ClusterStatus())
+    made = plan(PLAIN, observed(of=PLAIN, tasks=[WISH, other]), ClusterStatus())
     assert [one.name for one in started(made)] == [acceptance_job(WISH)]
     assert "OneActionAtATime" in {refusal.predicate for refusal in made.refusals}
 

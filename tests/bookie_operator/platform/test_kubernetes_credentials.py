@@ -3,6 +3,8 @@ asked for."""
 
 import base64
 import json
+import re
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -15,7 +17,13 @@ from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.tls import TlsMode, TlsStatus
 from bookie_operator.observe import Observer
 from bookie_operator.observed import JobKind
-from bookie_operator.plan.actions import IssueCertificate, MakeAuthority, StartJob
+from bookie_operator.plan.actions import (
+    IssueCertificate,
+    LossDecision,
+    MakeAuthority,
+    StartJob,
+    WithdrawCertificate,
+)
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import (
     CERTIFICATE,
@@ -29,6 +37,8 @@ from bookie_operator.platform.kubernetes.api import (
 )
 from bookie_operator.platform.kubernetes.credentials import DIRECTORY, secret_name
 from bookie_operator.platform.kubernetes.jobs import job_manifest
+from bookie_operator.platform.kubernetes.platform import KubernetesPlatform
+from cryptography import x509
 from fake_controllers import secrets_of
 from fake_platform import FakeControl
 from kubernetes_lab import B0, Lab, repair_job
@@ -116,6 +126,68 @@ async def test_without_a_place_for_it_the_operator_keeps_no_key() -> None:
     for _ in range(2):
         await lab.platform.certificates(lab.cluster, [B0])
     assert lab.platform.credentials is None
+
+
+# The certificate of a decision
+
+DECIDED = replace(
+    repair_job(kind=JobKind.ACCEPT_LOSS, engine=""), decision=LossDecision(7, 4, "burnt", "ann")
+)
+
+
+async def signed_for_ann(lab: Lab, *, is_proved: bool = True) -> Principal:
+    """What her decision's job is to show, signed."""
+    lab.platform = KubernetesPlatform(
+        lab.api, lab.cluster, clock=lambda: lab.api.now, names_proved=is_proved
+    )
+    await lab.platform.certificates(lab.cluster, [B0])
+    await lab.platform.certify(FIRST)
+    view = await lab.platform.certificates(lab.cluster, [B0], ["ann"])
+    signing, ann = view.authorities.signing, view.deciding["ann"]
+    assert signing is not None
+    await lab.platform.certify(IssueCertificate(ann, (), DAY, signing.fingerprint, "a decision"))
+    return ann
+
+
+@pytest.mark.parametrize(
+    ("is_proved", "name"), [(True, "ann"), (False, "ann (as written, not proved)")]
+)
+async def test_the_certificate_of_a_decision_has_the_name_of_who_decided(
+    is_proved: bool, name: str
+) -> None:
+    lab = secure()
+    ann = await signed_for_ann(lab, is_proved=is_proved)
+    assert (ann.role, ann.name) == (Role.DECISION, name)
+    text = base64.b64decode(lab.api.the(SECRET, secret_name("demo", ann))["data"]["tls.crt"])
+    sans = x509.load_pem_x509_certificate(text).extensions.get_extension_for_class(
+        x509.SubjectAlternativeName
+    )
+    assert sans.value.get_values_for_type(x509.UniformResourceIdentifier) == [ann.uri]
+
+
+async def test_the_secret_of_a_decision_is_mounted_into_its_job_alone() -> None:
+    ann = await signed_for_ann(secure())
+    mine = secret_name("demo", ann)
+    for job, wanted in ((replace(DECIDED, shows=ann), mine), (repair_job(), "demo-job-tls")):
+        body = job_manifest(
+            cluster(), job, metadata_url="zk://z/l", now=T0, clients=TlsMode.REQUIRED
+        )
+        assert mounts(body["spec"]["template"]["spec"]) == {DIRECTORY: wanted}
+
+
+async def test_what_was_taken_away_of_a_decision_leaves_no_key() -> None:
+    lab = secure()
+    ann = await signed_for_ann(lab)
+    await lab.platform.certify(WithdrawCertificate(ann, "it is over"))
+    found = lab.api.the(SECRET, secret_name("demo", ann))["data"]
+    assert found == {"tls.crt": "", "tls.key": "", "ca.crt": ""}
+    assert ("delete", "Secret", secret_name("demo", ann)) not in lab.api.calls
+
+
+def test_secrets_of_decisions_differ_whatever_the_persons_are_called() -> None:
+    people = ("ann", "Ann", "system:serviceaccount:fleet:argocd", "ann (as written, not proved)")
+    made = {secret_name("demo", Principal("fleet", "demo", Role.DECISION, one)) for one in people}
+    assert len(made) == len(people) and all(re.fullmatch(r"[a-z0-9-]{1,63}", one) for one in made)
 
 
 # Pods
@@ -307,6 +379,24 @@ async def test_an_issuer_that_is_not_there_or_not_ready_is_named(kind: str, know
     assert (await one.look()).trouble == ""
 
 
+async def test_cert_manager_signs_for_a_decision_as_long_as_it_lasts_and_no_longer() -> None:
+    one = Issued()
+    one.lab.api.put(ISSUER, {"metadata": {"name": "corporate"}, "status": READY})
+    view = await one.lab.platform.certificates(one.lab.cluster, [B0], ["ann"])
+    ann = view.deciding["ann"]
+    name = secret_name("demo", ann)
+    held = TlsStatus(mode="Required", clients="Required", decision={"job": "j", "by": "ann"})
+    for status, is_asked in ((status_of("Required"), False), (ClusterStatus(tls=held), True)):
+        assert not await one.lab.platform.settle(one.lab.cluster, status)
+        assert (one.lab.api.find(CERTIFICATE, name) is not None) is is_asked
+    spec = one.lab.api.the(CERTIFICATE, name)["spec"]
+    assert spec["duration"] == "3h0m0s" and "renewBefore" not in spec and spec["uris"] == [ann.uri]
+    signed(one.lab, name, {"tls.key": "c2VjcmV0"})
+    await one.lab.platform.certify(WithdrawCertificate(ann, "it is over"))
+    assert one.lab.api.find(CERTIFICATE, name) is None
+    assert not any(one.lab.api.the(SECRET, name)["data"].values())
+
+
 async def test_what_the_issuer_refuses_is_named() -> None:
     one = Issued()
     one.lab.api.put(ISSUER, {"metadata": {"name": "corporate"}, "status": READY})
@@ -329,12 +419,12 @@ def without_issuer(own: BookieCluster) -> BookieCluster:
     return own.model_copy(update={"spec": own.spec.model_copy(update={"tls": tls})})
 
 
-def signed(lab: Lab, secret: str = "demo-job-tls") -> None:
+def signed(lab: Lab, secret: str = "demo-job-tls", data: dict[str, str] | None = None) -> None:
     """As cert-manager writes a Secret."""
     annotations = {"cert-manager.io/certificate-name": secret}
     labels = names.labels("demo", names.TLS)
     metadata = {"name": secret, "annotations": annotations, "labels": labels}
-    lab.api.put(SECRET, {"metadata": metadata, "data": {}})
+    lab.api.put(SECRET, {"metadata": metadata, "data": data or {}})
 
 
 async def test_certificates_go_before_the_operator_signs_again() -> None:

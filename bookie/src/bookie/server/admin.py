@@ -24,7 +24,7 @@ from bookie.hosts import at_port
 from bookie.ids import LedgerId
 from bookie.protocol.clearing import ClearVerdict
 from bookie.server.admin_requests import entries, ledger_id, ledger_ids, options, parsed
-from bookie.server.admin_roles import ASKED_BY, decided_by, refused_by_role, sent_by
+from bookie.server.admin_roles import ASKED_BY, decided_by, refused_by_role, refused_word, sent_by
 from bookie.server.control import Control, DiskFacts, Health
 from bookie.server.marks import Availability, LossRequest, RetractionRequest
 from bookie.server.port_tls import PortTls
@@ -96,8 +96,15 @@ class AdminServicer(rpc.BookieAdminServicer):
         verdicts = await self._bookie.serving.marks.clear(wanted)
         return pb.ClearLimboReply(results=map(_clear_result, wanted, verdicts))
 
+    async def RecordLoss(self, request: Any, context: Any) -> pb.RecordLossReply:
+        if refused := refused_word(by_person=request.by_person):
+            log.warning("refuse a loss record from %s: %s", context.peer(), refused)
+            del request  # as above
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, refused)
+        return await self._record_loss(request, context)
+
     @_answering
-    async def RecordLoss(self, request: Any) -> pb.RecordLossReply:
+    async def _record_loss(self, request: Any) -> pb.RecordLossReply:
         refusal = await self._bookie.serving.marks.record_loss(_loss_request(request))
         return pb.RecordLossReply(recorded=not refusal, message=refusal)
 
@@ -383,4 +390,5 @@ def _loss_request(request: Any) -> LossRequest:
         reason=request.reason,
         answered_by=frozenset(request.answered_by),
         said_by=sent_by(),
+        decided_by=decided_by("") if request.by_person else "",
     )

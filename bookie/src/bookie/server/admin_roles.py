@@ -1,8 +1,9 @@
 """Who may call what of the control plane, by the name in the caller's certificate. Pure.
 
 Whoever decides about entries that may be gone, or about disks, is the operator or a person. A job
-does what repairs need. A bookie may look, and have itself flushed before its pod ends. A client of
-the data ports has no business here. Without TLS everybody may everything: see docs/security.md.
+does what repairs need. A person's word about a loss is theirs to give, or of the one job that was
+given a certificate for it. A bookie may look, and have itself flushed before its pod ends. A client
+of the data ports has no business here. Without TLS everybody may everything: see docs/security.md.
 """
 
 from contextvars import ContextVar
@@ -12,14 +13,15 @@ from bookie.tls.principals import Principal, Role
 
 _LOOKS: Final = frozenset({Role.OPERATOR, Role.PERSON, Role.JOB, Role.BOOKIE})
 _REPAIRS: Final = frozenset({Role.OPERATOR, Role.PERSON, Role.JOB})
+_ACCEPTS: Final = frozenset({Role.PERSON, Role.DECISION})
 _DECIDES: Final = frozenset({Role.OPERATOR, Role.PERSON})
 MAY: Final = {
-    "GetHealth": _LOOKS,
+    "GetHealth": _LOOKS | {Role.DECISION},
     "ListLimbo": _LOOKS,
-    "GetAvailability": _LOOKS,
+    "GetAvailability": _LOOKS | {Role.DECISION},
     "Flush": _LOOKS,
     "ClearLimbo": _REPAIRS,
-    "RecordLoss": _REPAIRS,
+    "RecordLoss": _REPAIRS | {Role.DECISION},
     "RecheckEntries": _REPAIRS,
     "RetractLoss": _DECIDES,
     "ApproveCookieFix": _DECIDES,
@@ -51,13 +53,26 @@ def refused_by_role(method: str, caller: Principal | None, own: Principal | None
     return ""
 
 
+def refused_word(*, by_person: bool) -> str:
+    """Why this caller may not record a loss by this word; empty when it may."""
+    caller = ASKED_BY.get()
+    if caller is None or not by_person or caller.role in _ACCEPTS:
+        return ""
+    return (
+        f"{caller} may not record a loss by a person's word, expected one of: "
+        f"{', '.join(sorted(_ACCEPTS))}; hand in a BookieTask of type accept-loss, whose job gets "
+        "a certificate for that"
+    )
+
+
 def decided_by(said: str) -> str:
-    """The name that a decision is recorded with: a person's own, whatever the request says; what
-    another one says with the name of who said so; what anybody wrote where nobody is known."""
+    """The name that a decision is recorded with: a person's own, whatever the request says, also
+    where the job of their decision asks; what another one says with the name of who said so; what
+    anybody wrote where nobody is known."""
     caller = ASKED_BY.get()
     if caller is None:
         return said
-    return caller.name if caller.role is Role.PERSON else f"{said} ({sent_by()} says so)".strip()
+    return caller.name if caller.role in _ACCEPTS else f"{said} ({sent_by()} says so)".strip()
 
 
 def sent_by() -> str:

@@ -72,6 +72,8 @@ class LossRequest:
     answered_by: frozenset[str]
     said_by: str = ""
     """Who sent it, by a certificate; empty = nobody was asked."""
+    decided_by: str = ""
+    """The person, by a certificate; empty = nobody was asked."""
 
     @property
     def kept_reason(self) -> str:
@@ -321,7 +323,7 @@ class Marks:
 
     def _decided(self, request: LossRequest) -> PersonDecision:
         about = f"{ranges_text(request.ledger_id, request.lost)} are given up: {request.reason}"
-        return PersonDecision(now_ms(), DecisionKind.LOSS, request.said_by, about)
+        return PersonDecision(now_ms(), DecisionKind.LOSS, request.decided_by, about)
 
     async def retract_loss(self, request: RetractionRequest) -> Retracted:
         """Take a loss record back, durably. Behind a write, as `clear`."""

@@ -33,6 +33,8 @@ class Role(StrEnum):
     BOOKIE = "bookie"
     CLIENT = "client"
     PERSON = "person"
+    DECISION = "decision"
+    """A job that carries out one decision of the person whose name it has."""
     ZOOKEEPER = "zookeeper"
 
 

@@ -57,6 +57,14 @@ class TaskPhase(StrEnum):
         return self in (TaskPhase.SUCCEEDED, TaskPhase.FAILED)
 
 
+AS_WRITTEN: Final = "(as written, not proved)"
+
+
+def recorded_name(name: str, *, is_proved: bool) -> str:
+    """A person for records: without an admission policy anybody may write any name."""
+    return name if is_proved else f"{name} {AS_WRITTEN}"
+
+
 _BOOKIELESS: Final = (
     TaskType.REPAIR,
     TaskType.AUDIT,

@@ -139,6 +139,15 @@ class CertificateStatus(StatusPart):
     """Until when it is valid."""
 
 
+class DecisionStatus(StatusPart):
+    """A certificate that was made for the job of one decision of a person."""
+
+    job: ShortText
+    """Name of the job."""
+    by: ShortText
+    """Who decided, as the task says it."""
+
+
 def _by_keys(*keys: str) -> dict[str, Any]:
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
 
@@ -166,3 +175,6 @@ class TlsStatus(StatusPart):
         Field(max_length=CERTIFICATES_MAX, json_schema_extra=_by_keys("name")),
     ] = ()
     """Certificates that can be read, the one that ends first before the others."""
+    decision: DecisionStatus | None = None
+    """The certificate of a decision that is being carried out, until it was taken away; absent:
+    there is none."""

@@ -204,6 +204,7 @@ class StartJob:
 
     `decision`: of a job that accepts a loss, which needs no `engine`. `options`: more words for the
     engine's command line. `disks`: of one that rebuilds indexes: its bookie is stopped before.
+    `shows`: whose certificate it has, where that is not the one of all jobs.
     """
 
     name: str
@@ -215,6 +216,7 @@ class StartJob:
     decision: LossDecision | None = None
     options: tuple[str, ...] = ()
     disks: tuple[str, ...] = ()
+    shows: Principal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +282,23 @@ class SpreadTrust:
     """Fingerprints."""
 
 
-CertificateAction = MakeAuthority | SignWith | DropAuthorities | IssueCertificate | SpreadTrust
+@dataclass(frozen=True, slots=True)
+class WithdrawCertificate:
+    """Take away key and certificate of a job that is over."""
+
+    principal: Principal
+    reason: str
+    """Why, for people."""
+
+
+CertificateAction = (
+    MakeAuthority
+    | SignWith
+    | DropAuthorities
+    | IssueCertificate
+    | SpreadTrust
+    | WithdrawCertificate
+)
 Action = (
     InitialiseMetadata
     | PauseCollection
@@ -315,7 +333,7 @@ def bookie_of(action: Action) -> str:
             return ""
         case MakeAuthority() | SignWith() | DropAuthorities():
             return ""
-        case IssueCertificate(principal) | SpreadTrust(principal):
+        case IssueCertificate(principal) | SpreadTrust(principal) | WithdrawCertificate(principal):
             return principal.name if principal.role is Role.BOOKIE else ""
         case _:
             return action.bookie_id or ""

@@ -5,7 +5,7 @@ of cert-manager the operator asks and tells, and signs nothing. What runs is nev
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -20,6 +20,7 @@ from bookie_operator.model.tls import (
     CERTIFICATES_MAX,
     AuthorityStatus,
     CertificateStatus,
+    DecisionStatus,
     Tls,
     TlsMode,
     TlsStatus,
@@ -63,6 +64,12 @@ class Certificates:
     denied: str = ""
     """Why nothing is known, in the platform's words; empty: it is."""
 
+    def with_decision(self, decision: DecisionStatus | None) -> "Certificates":
+        """The same; its status remembers this certificate of a decision."""
+        if self.status is None or self.status.decision == decision:
+            return self
+        return replace(self, status=self.status.model_copy(update={"decision": decision}))
+
 
 NO_CERTIFICATES: Final = Certificates()
 """Of a cluster without TLS."""
@@ -85,7 +92,8 @@ def certificates(pass_: Pass) -> Certificates:
     issued = _issued(view, hosts, step, troubles, tls, now=pass_.now)
     mine = issuer_troubles(view.issuer) if view.issuer else step.troubles
     status = TlsStatus(
-        **modes,
+        mode=tls.mode.value,
+        clients=clients.value,
         rollover=step.rollover,
         since=step.since,
         authorities=_authorities(view),

@@ -8,43 +8,79 @@ refuses while a member is merely away, and below a copy that turned up.
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
+
+from bookie.tls.principals import Principal
 
 from bookie_operator.model.reports import LossReport
 from bookie_operator.model.status import whole_milliseconds
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskType
+from bookie_operator.model.tls import DecisionStatus
 from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Action, LossDecision, Refusal, StartJob, StopJob
+from bookie_operator.plan.certificates import PENDING, Certificates
 from bookie_operator.plan.deadlines import overdue
+from bookie_operator.plan.decision_certificates import (
+    DecisionCertificate,
+    certificate_for,
+    left_behind,
+)
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.rollback import rolled_back_refusal
 
 _ACTION = "AcceptLoss"
 
 
-def acceptances(pass_: Pass, *, rolled_back: str = "") -> tuple[list[Action], list[Refusal]]:
+@dataclass(slots=True)
+class Decisions:
+    """What a pass makes of the decisions."""
+
+    actions: list[Action]
+    """What is done now for them."""
+    refusals: list[Refusal]
+    """Why the others wait."""
+    certificate: DecisionStatus | None = None
+    """That of the decision which is carried out, until it was taken away; None: there is none."""
+
+    def add(self, made: DecisionCertificate) -> None:
+        self.actions += made.actions
+        self.certificate = made.status or self.certificate
+
+
+def acceptances(pass_: Pass, certified: Certificates, *, rolled_back: str = "") -> Decisions:
     """Decisions to carry out now, one at a time, and why the others wait."""
     mine = [job for job in pass_.observed.jobs if job.kind is JobKind.ACCEPT_LOSS]
     running = [job for job in mine if job.running]
     late = {job.name: overdue(job, pass_.spec, pass_.now) for job in running}
-    actions: list[Action] = [
-        StopJob(name, reason) for name, reason in late.items() if reason is not None
-    ]
+    found = Decisions(
+        [StopJob(name, reason) for name, reason in late.items() if reason is not None], []
+    )
     known = {job.name for job in mine}
-    is_busy = bool(running)
-    refusals: list[Refusal] = []
-    for task in pass_.observed.tasks:
-        if not _is_waiting(task) or acceptance_job(task) in known:
-            continue
+    tasks = {
+        name: task
+        for task in pass_.observed.tasks
+        if _is_waiting(task) and (name := acceptance_job(task)) not in known
+    }
+    left = left_behind(pass_, certified, tasks)
+    found.add(left)
+    is_busy = bool(running or left.lacks)
+    begun = found.certificate.job if found.certificate is not None else ""
+    for name, task in sorted(tasks.items(), key=lambda item: item[0] != begun):
         refusal = rolled_back_refusal(_ACTION, rolled_back) or _refusal(
             pass_, task, is_busy=is_busy
         )
-        if refusal is None:
-            actions.append(_start(task))
-            is_busy = True
+        if refusal is not None:
+            found.refusals.append(refusal)
+            continue
+        is_busy = True
+        shown = certificate_for(pass_, certified, name, task.spec.approved_by)
+        found.add(shown)
+        if shown.lacks:
+            found.refusals.append(Refusal(_ACTION, PENDING, f"{_whose(task)}: {shown.lacks}"))
         else:
-            refusals.append(refusal)
-    return actions, refusals
+            found.actions.append(_start(task, shown.holder))
+    return found
 
 
 def acceptance_job(task: BookieTask) -> str:
@@ -109,7 +145,7 @@ def _is_waiting(task: BookieTask) -> bool:
 
 
 def _refusal(pass_: Pass, task: BookieTask, *, is_busy: bool) -> Refusal | None:
-    whose = f"task {task.metadata.name}, ledger {task.spec.ledger}"
+    whose = _whose(task)
     if pass_.spec.paused:
         return Refusal(_ACTION, "Paused", f"{whose}: spec.paused is true")
     if not pass_.observed.metadata.reachable:
@@ -120,10 +156,19 @@ def _refusal(pass_: Pass, task: BookieTask, *, is_busy: bool) -> Refusal | None:
     return None
 
 
-def _start(task: BookieTask) -> StartJob:
+def _whose(task: BookieTask) -> str:
+    return f"task {task.metadata.name}, ledger {task.spec.ledger}"
+
+
+def _start(task: BookieTask, shows: Principal | None) -> StartJob:
     wish = task.spec
     assert wish.ledger is not None, "the model asks for it"
     decision = LossDecision(wish.ledger, wish.entry, wish.reason, wish.approved_by)
     return StartJob(
-        acceptance_job(task), JobKind.ACCEPT_LOSS, engine="", attempt=1, decision=decision
+        acceptance_job(task),
+        JobKind.ACCEPT_LOSS,
+        engine="",
+        attempt=1,
+        decision=decision,
+        shows=shows,
     )

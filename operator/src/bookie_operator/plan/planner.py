@@ -106,8 +106,9 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     fixes = cookie_fixes(pass_, incidents=incidents, budget=budget)
     wanted, refused = _disruptions(pass_, fixes=fixes, budget=budget)
     refusals += refused
-    accepting, not_accepted = acceptances(pass_, rolled_back=budget.rolled_back)
-    refusals += not_accepted
+    certified = certificates(pass_)
+    accepting = acceptances(pass_, certified, rolled_back=budget.rolled_back)
+    refusals += accepting.refusals
     repairing = repairs(pass_)
     refusals += repairing.refusals
     is_busy = len(resting(wanted, observed)) < len(wanted)
@@ -137,10 +138,9 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     refusals += replicating.refusals
     events += replicating.events
     # Repairs first. Each is carried out for itself, whatever becomes of those before it.
-    certified = certificates(pass_)
-    actions: list[Action] = [*pausing(pass_), *certified.actions, *repairing.actions, *accepting]
-    actions += [*due_first(wanted, observed)[:1], *provided, *mending.actions, *auditing.actions]
-    actions += [*replicating.actions, *scrubbing.actions]
+    actions: list[Action] = [*pausing(pass_), *certified.actions, *repairing.actions]
+    actions += [*accepting.actions, *due_first(wanted, observed)[:1], *provided, *mending.actions]
+    actions += [*auditing.actions, *replicating.actions, *scrubbing.actions]
     actions += [*draining.actions, *expansions(pass_), *expired(pass_)]
     failures = wanted_failures(observed, [*actions, *wanted]) + jobs_without_pods(observed)
     refusals += failure_refusals(failures)
@@ -148,7 +148,7 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
         pass_=pass_, incidents=incidents, repairs=repairing,
         audit=auditing.status, mend=mending.status, scrub=scrubbing.status,
         rereplication=replicating.status, drain=draining.status, refusals=refusals, loss=loss,
-        failures=failures, certificates=certified,
+        failures=failures, certificates=certified.with_decision(accepting.certificate),
         is_restarting=any(isinstance(action, RestartBookie) for action in wanted),
     )  # fmt: skip
     status = _status(found, budget=budget, held=fixes.held)

@@ -49,8 +49,11 @@ class Platform(Protocol):
     async def tasks(self) -> Sequence[BookieTask]:
         """What people asked for, finished tasks included while they are kept."""
 
-    async def certificates(self, cluster: BookieCluster, bookie_ids: Sequence[BookieId]) -> TlsView:
-        """Who is to have a certificate, these bookies among them, and what each has."""
+    async def certificates(
+        self, cluster: BookieCluster, bookie_ids: Sequence[BookieId], deciding: Sequence[str] = ()
+    ) -> TlsView:
+        """Who is to have a certificate, these bookies among them, and what each has. `deciding`:
+        who decides about a loss, by the names in their tasks."""
 
     @property
     def credentials(self) -> Path | None:
@@ -96,7 +99,7 @@ class Platform(Protocol):
     async def stop_job(self, name: str) -> None: ...
 
     async def certify(self, action: CertificateAction) -> None:
-        """Sign, or give somebody other authorities to trust."""
+        """Sign, give somebody other authorities to trust, or take a certificate away."""
 
     async def record(self, event: Event) -> None:
         """Tell people; an event with a `once` key at most once, ever."""

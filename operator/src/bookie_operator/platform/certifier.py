@@ -23,6 +23,7 @@ from bookie_operator.plan.actions import (
     MakeAuthority,
     SignWith,
     SpreadTrust,
+    WithdrawCertificate,
 )
 from bookie_operator.platform.credential_files import (
     NEXT_CERTIFICATE,
@@ -46,6 +47,9 @@ class Vault(Protocol):
 
     async def write(self, holder: Principal | None, files: Files) -> None:
         """All of them at once: whoever reads has the old ones or the new."""
+
+    async def drop(self, holder: Principal) -> None:
+        """There are none any more, if there were any."""
 
 
 class Certifier:
@@ -93,6 +97,8 @@ class Certifier:
                 await self._issue(action)
             case SpreadTrust(holder, authorities):
                 await self._spread(holder, authorities)
+            case WithdrawCertificate(holder):
+                await self._vault.drop(holder)
 
     async def _make(
         self,

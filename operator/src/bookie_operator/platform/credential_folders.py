@@ -58,7 +58,18 @@ def _write(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _drop_others(path: Path, fresh: Path) -> None:
+def drop_folder(path: Path) -> None:
+    """There is none any more. Blocking."""
+    try:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        path.unlink(missing_ok=True)
+        _drop_others(path, None)
+    except OSError as error:
+        raise LocalError(f"{path} cannot be taken away: {error.strerror}") from error
+
+
+def _drop_others(path: Path, fresh: Path | None) -> None:
     """Those of before, and what a crash left."""
     for one in path.parent.glob(f".{path.name}.*"):
         if one == fresh:
@@ -99,3 +110,6 @@ class FolderVault:
 
     async def write(self, holder: Principal | None, files: Files) -> None:
         await asyncio.to_thread(replace_folder, self.folder(holder), files)
+
+    async def drop(self, holder: Principal) -> None:
+        await asyncio.to_thread(drop_folder, self.folder(holder))

@@ -153,8 +153,10 @@ class LocalPlatform:
                 self._kubelet.release(self._rebuilt.pop(job.name))
         return jobs
 
-    async def certificates(self, cluster: BookieCluster, bookie_ids: Sequence[BookieId]) -> TlsView:
-        return await self._credentials.view(cluster, bookie_ids)
+    async def certificates(
+        self, cluster: BookieCluster, bookie_ids: Sequence[BookieId], deciding: Sequence[str] = ()
+    ) -> TlsView:
+        return await self._credentials.view(cluster, bookie_ids, deciding)
 
     @property
     def credentials(self) -> Path | None:
@@ -318,11 +320,11 @@ class LocalPlatform:
         if job.kind is JobKind.INDEX_REBUILD and job.bookie_id is not None:
             return self._start_without(job.bookie_id, job, metadata_url=url)
         return await self._in_turn(
-            partial(self._jobs.start, job, metadata_url=url, environment=self._job_environment())
+            partial(self._jobs.start, job, metadata_url=url, environment=self._environment_of(job))
         )
 
-    def _job_environment(self) -> Mapping[str, str]:
-        folder = self._credentials.job
+    def _environment_of(self, job: StartJob) -> Mapping[str, str]:
+        folder = self._credentials.shown_by(job)
         return client_environment(str(folder), self._clients) if folder is not None else {}
 
     def _start_without(self, bookie_id: BookieId, job: StartJob, *, metadata_url: str) -> bool:

@@ -18,7 +18,7 @@ from bookie.user import user_name
 from bookie_operator.errors import PreconditionError
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.tls import TlsMode
-from bookie_operator.plan.actions import CertificateAction
+from bookie_operator.plan.actions import CertificateAction, StartJob
 from bookie_operator.platform.certifier import Certifier
 from bookie_operator.platform.credential_folders import FolderVault, folder_name
 from bookie_operator.tls_view import Issuer, TlsView
@@ -59,9 +59,10 @@ class LocalCredentials:
         """The folder with the operator's own; None: it has none."""
         return self._folder_of(Role.OPERATOR)
 
-    @property
-    def job(self) -> Path | None:
-        """The folder with those of jobs; None: they have none."""
+    def shown_by(self, job: StartJob) -> Path | None:
+        """The folder with those of a job: of all jobs, or of its own; None: it has none."""
+        if job.shows is not None:
+            return self._vault.folder(job.shows)
         return self._folder_of(Role.JOB)
 
     @property
@@ -76,7 +77,9 @@ class LocalCredentials:
                 return folder
         return None
 
-    async def view(self, cluster: BookieCluster, bookie_ids: Iterable[BookieId]) -> TlsView:
+    async def view(
+        self, cluster: BookieCluster, bookie_ids: Iterable[BookieId], deciding: Iterable[str]
+    ) -> TlsView:
         name = cluster.metadata.name
         if self._certifier is None:
             self._certifier = Certifier(self._vault, name, self._clock)
@@ -88,6 +91,8 @@ class LocalCredentials:
             places={holder: str(self._vault.folder(holder)) for holder in self._holders},
             authorities=await self._certifier.authorities(),
             issuer=Issuer(str(issuer), NO_ISSUER, is_there=False) if issuer else None,
+            # Whoever hands in a task here is who runs this, whatever name the task has.
+            deciding=dict.fromkeys(deciding, _person(name)),
             spreads_within=SPREADS_WITHIN,
         )
 
@@ -107,4 +112,8 @@ def _holders(cluster: BookieCluster, bookie_ids: Iterable[BookieId]) -> Iterable
         yield Principal(NAMESPACE, name, role, role.value)
     if cluster.spec.metadata.embedded is not None:
         yield Principal(NAMESPACE, name, Role.ZOOKEEPER, Role.ZOOKEEPER.value)
-    yield Principal(NAMESPACE, name, Role.PERSON, user_name())
+    yield _person(name)
+
+
+def _person(cluster: str) -> Principal:
+    return Principal(NAMESPACE, cluster, Role.PERSON, user_name())

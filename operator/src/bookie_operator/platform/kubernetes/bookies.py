@@ -111,7 +111,7 @@ def bookie_set(
             "template": overlaid(
                 {
                     "metadata": {"labels": own, "annotations": annotations},
-                    "spec": with_credentials(pod, name, Role.BOOKIE, mode, bookie_id=bookie_id),
+                    "spec": with_credentials(pod, name, Role.BOOKIE, mode, name=bookie_id),
                 },
                 cluster.spec.bookie_pod,
             ),

@@ -18,6 +18,7 @@ from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.tls import CERT_MANAGER, CertificateIssuer, IssuerKind
 from bookie_operator.plan.certificate_troubles import names_needed
 from bookie_operator.plan.certificates import advertised_hosts
+from bookie_operator.plan.decision_certificates import decision_lifetime
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.annotations import annotation_of
 from bookie_operator.platform.kubernetes.api import (
@@ -48,15 +49,14 @@ def certificate(
     cluster: BookieCluster, holder: Principal, hosts: Iterable[str], issuer: CertificateIssuer
 ) -> Object:
     """The Certificate of one holder."""
-    name, tls = secret_name(cluster.metadata.name, holder), cluster.spec.tls
+    name = secret_name(cluster.metadata.name, holder)
     needed = names_needed(holder, [*hosts, *LOOPBACK])
     addresses = [host for host in needed if _is_address(host)]
     spec: Object = {
         "secretName": name,
         "secretTemplate": {"labels": names.labels(cluster.metadata.name, names.TLS)},
         "commonName": holder.common_name,  # by which ZooKeeper knows its holder
-        "duration": f"{24 * tls.lifetime_days}h0m0s",
-        "renewBefore": f"{24 * tls.renew_before_days}h0m0s",
+        **_times(cluster, holder),
         "privateKey": {
             "algorithm": "ECDSA",
             "size": 256,
@@ -71,6 +71,17 @@ def certificate(
         dns = dict.fromkeys(host for host in needed if host not in addresses)
         spec |= {"dnsNames": list(dns), "ipAddresses": list(dict.fromkeys(addresses))}
     return owned(cluster, name, names.TLS, {"spec": spec})
+
+
+def _times(cluster: BookieCluster, holder: Principal) -> Object:
+    if holder.role is Role.DECISION:
+        hours = decision_lifetime(cluster.spec) // timedelta(hours=1) + 1
+        return {"duration": f"{hours}h0m0s"}
+    tls = cluster.spec.tls
+    return {
+        "duration": f"{24 * tls.lifetime_days}h0m0s",
+        "renewBefore": f"{24 * tls.renew_before_days}h0m0s",
+    }
 
 
 def _is_address(host: str) -> bool:
@@ -160,6 +171,15 @@ class CertManager:
             for more in [outside.get(holder.name, []) if holder.role is Role.BOOKIE else []]
         ]
         return await self._objects.settle(wanted, cluster)
+
+    async def drop(self, cluster: BookieCluster, holder: Principal) -> None:
+        """Have nothing written any more of one that is not to have a certificate."""
+        if cluster.spec.tls.issuer is None:
+            return
+        name = secret_name(cluster.metadata.name, holder)
+        for one in await self._objects.there(cluster):
+            if one["metadata"]["name"] == name:
+                await self._api.delete(CERTIFICATE, one)
 
     async def leave(self, cluster: BookieCluster) -> dict[str, BookieError]:
         """No Certificates: the operator signs, and two would write one Secret in turns."""

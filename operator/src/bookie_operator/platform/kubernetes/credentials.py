@@ -6,6 +6,7 @@ key, is mounted nowhere. `DIRECTORY` is what a bookie's settings and every clien
 
 import base64
 import binascii
+import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ OWNER_AND_GROUP: Final = 0o440
 TLS_TYPE: Final = "kubernetes.io/tls"
 OF_CERTIFICATE: Final = "cert-manager.io/certificate-name"
 """Annotation of a Secret that cert-manager writes: by which Certificate."""
+NAME_CHARACTERS: Final = 12
 AUTHORITY_TYPE: Final = "Opaque"
 
 
@@ -38,6 +40,8 @@ def secret_name(cluster: str, holder: Principal | None) -> str:
     if holder is None:
         return f"{cluster}-ca"
     of = holder.name if holder.role is Role.BOOKIE else holder.role.value
+    if holder.role is Role.DECISION:  # a person's name may be anything
+        of = f"{of}-{hashlib.sha256(holder.name.encode()).hexdigest()[:NAME_CHARACTERS]}"
     return f"{cluster}-{of}-tls"
 
 
@@ -117,15 +121,15 @@ def with_credentials(
     role: Role,
     mode: TlsMode,
     *,
-    bookie_id: BookieId | str = "",
+    name: str = "",
 ) -> Part:
     """A pod whose first container has the credentials of this role, and talks so; as it is where
-    that is plain."""
+    that is plain. `name`: the holder's, where there are several of the role."""
     if mode is TlsMode.OFF:
         return dict(pod)
-    name = secret_name(cluster, Principal("", cluster, role, bookie_id or role.value))
+    secret = secret_name(cluster, Principal("", cluster, role, name or role.value))
     first, *others = pod["containers"]
-    source: Part = {"secretName": name, "defaultMode": OWNER_AND_GROUP}
+    source: Part = {"secretName": secret, "defaultMode": OWNER_AND_GROUP}
     mount = {"name": VOLUME, "mountPath": DIRECTORY, "readOnly": True}
     env = value_env(client_environment(DIRECTORY, mode))
     container = {

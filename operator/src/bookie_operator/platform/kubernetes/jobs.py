@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from bookie.pods import BLOCKS_PORT, DRIVER_PORT, container_security, executor_template
-from bookie.tls.principals import Role
+from bookie.tls.principals import Principal, Role
 
 from bookie_operator.model.cluster import (
     BookieCluster,
@@ -86,7 +86,8 @@ def job_manifest(
         pod = _pod_with_disks(cluster, job)
     else:
         pod = _pod(cluster, command(job, metadata_url), clients, is_driver=may_be_driver(job))
-        pod = with_credentials(pod, name, Role.JOB, clients)
+        holder = job.shows or Principal("", name, Role.JOB, "")
+        pod = with_credentials(pod, name, holder.role, clients, name=holder.name)
     more = {"bookie": job.bookie_id} if job.bookie_id is not None else {}
     if job.kind is JobKind.REREPLICATE:  # another's bookie may have a name that no label can hold
         more = {}

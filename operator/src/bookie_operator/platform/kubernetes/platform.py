@@ -110,9 +110,11 @@ class KubernetesPlatform:
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         operator_namespace: str = "",
         credentials: Path | None = None,
+        names_proved: bool = False,
     ) -> None:
         """`operator_namespace`: where the operator's own pods are; empty = not known.
-        `credentials`: where it may keep its own; None = nowhere."""
+        `credentials`: where it may keep its own; None = nowhere. `names_proved`: whoever hands in a
+        decision was made to say their own name."""
         self._api = api
         self._cluster = cluster
         self._clock = clock
@@ -123,7 +125,9 @@ class KubernetesPlatform:
         self._jobs = JobView(api, cluster.metadata.name, clock)
         self._addresses = Addresses(api, self._keeper, clock)
         self._access = Access(api, self._keeper, operator_namespace=operator_namespace)
-        self._credentials = Credentials(api, self._keeper, clock, credentials)
+        self._credentials = Credentials(
+            api, self._keeper, clock, credentials, names_proved=names_proved
+        )
         self._clients = TlsMode.OFF
         """How jobs talk to bookies."""
         self._woken = asyncio.Event()
@@ -182,8 +186,10 @@ class KubernetesPlatform:
     async def jobs(self) -> Sequence[Job]:
         return await self._jobs.jobs()
 
-    async def certificates(self, cluster: BookieCluster, bookie_ids: Sequence[BookieId]) -> TlsView:
-        return await self._credentials.view(cluster, bookie_ids)
+    async def certificates(
+        self, cluster: BookieCluster, bookie_ids: Sequence[BookieId], deciding: Sequence[str] = ()
+    ) -> TlsView:
+        return await self._credentials.view(cluster, bookie_ids, deciding)
 
     @property
     def credentials(self) -> Path | None:
@@ -459,7 +465,7 @@ class KubernetesPlatform:
         failed |= await expand_zookeeper(self._api, self._cluster)
         failed |= await self._addresses.settle(cluster, self._seen)
         failed |= await self._access.settle(cluster, in_use=self._jobs.accounts)
-        failed |= await self._credentials.settle(cluster, self._seen)
+        failed |= await self._credentials.settle(cluster, self._seen, in_force.decision)
         for sentence in self._keeper.sentences():
             await self.record(Event("ObjectRestored", sentence, type="Warning"))
         return failed

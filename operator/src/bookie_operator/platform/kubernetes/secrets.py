@@ -14,11 +14,14 @@ from typing import Final
 
 from bookie.errors import BookieError, SettingsError
 from bookie.ids import BookieId
+from bookie.tls.files import FILES
 from bookie.tls.principals import Principal, Role
 
 from bookie_operator.errors import PreconditionError
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.plan.actions import CertificateAction
+from bookie_operator.model.task import recorded_name
+from bookie_operator.model.tls import DecisionStatus
+from bookie_operator.plan.actions import CertificateAction, WithdrawCertificate
 from bookie_operator.platform.certifier import Certifier
 from bookie_operator.platform.credential_files import Files
 from bookie_operator.platform.credential_folders import replace_folder
@@ -70,6 +73,8 @@ class SecretVault:
             return known[1]
         found = await self._api.get(SECRET, name)
         files = files_of(found) if found is not None else None
+        if files is not None and not any(files.values()):  # its content was taken away
+            files = None
         if found is not None and is_written_by_cert_manager(found):
             self.has_issued = True
         self._read[name] = (now, files)
@@ -89,18 +94,31 @@ class SecretVault:
         uid = str(found["metadata"]["uid"]) if found is not None else ""
         await self._api.apply(SECRET, named(body, uid))
 
+    async def drop(self, holder: Principal) -> None:
+        """The Secret stays, and has nothing in it: the operator may delete none."""
+        if await self.read(holder) is not None:
+            await self.write(holder, dict.fromkeys(FILES, b""))
+
 
 class Credentials:
     """Of one cluster; the operator's own lie in a folder as well, since its clients take one."""
 
     def __init__(
-        self, api: Api, keeper: Keeper, clock: Callable[[], datetime], root: Path | None
+        self,
+        api: Api,
+        keeper: Keeper,
+        clock: Callable[[], datetime],
+        root: Path | None,
+        *,
+        names_proved: bool = False,
     ) -> None:
-        """`root`: where the operator may write its own; None = nowhere."""
+        """`root`: where the operator may write its own; None = nowhere. `names_proved`: whoever
+        hands in a decision was made to say their own name."""
         self._vault = SecretVault(api, clock)
         self._issuers = CertManager(api, keeper, clock)
         self._clock = clock
         self._root = root
+        self._names_proved = names_proved
         self._hosts: Mapping[Principal, tuple[str, ...]] = {}
         """Everybody, as the last look was asked for them."""
         self._certifier: Certifier | None = None
@@ -119,25 +137,35 @@ class Credentials:
             return None
         return self._root / cluster.metadata.namespace / cluster.metadata.name
 
-    async def view(self, cluster: BookieCluster, bookie_ids: Iterable[BookieId]) -> TlsView:
+    async def view(
+        self, cluster: BookieCluster, bookie_ids: Iterable[BookieId], deciding: Iterable[str]
+    ) -> TlsView:
         self._vault.cluster = cluster
         name = cluster.metadata.name
         if self._certifier is None:
             self._certifier = Certifier(self._vault, name, self._clock)
         self._hosts = holders(cluster, tuple(bookie_ids))
-        found = await self._certifier.certificates(self._hosts)
+        persons = {one: self._decision_of(cluster, one) for one in deciding}
+        everybody = (*self._hosts, *persons.values())
+        found = await self._certifier.certificates(everybody)
         await self._keep_own(found)
         wanted = cluster.spec.tls.issuer
         view = TlsView(
             hosts=self._hosts,
             certificates=found,
-            places={holder: place(name, holder) for holder in self._hosts},
+            places={holder: place(name, holder) for holder in everybody},
+            deciding=persons,
             spreads_within=SPREADS_WITHIN,
         )
         if wanted is not None:
             issuer = await self._issuers.look(cluster, wanted, map(short_name, self._hosts))
             return replace(view, issuer=issuer)
         return replace(view, authorities=await self._certifier.authorities())
+
+    def _decision_of(self, cluster: BookieCluster, by: str) -> Principal:
+        """Whose certificate the job of this person's decision shows."""
+        name = recorded_name(by, is_proved=self._names_proved)
+        return Principal(cluster.metadata.namespace, cluster.metadata.name, Role.DECISION, name)
 
     async def _keep_own(self, found: Mapping[Principal, Certificate]) -> None:
         """The operator's own credentials in its folder, when they are others."""
@@ -154,16 +182,24 @@ class Credentials:
         if self._certifier is None:
             raise PreconditionError("nobody has looked at certificates yet")
         self._vault.forget()  # it is done to what is there now
+        cluster = self._vault.cluster
+        if isinstance(action, WithdrawCertificate) and cluster is not None:
+            await self._issuers.drop(cluster, action.principal)
         try:
             await self._certifier.carry_out(action, self._hosts)
         except SettingsError as error:  # what was there when it was planned is not any more
             raise PreconditionError(str(error)) from error
 
-    async def settle(self, cluster: BookieCluster, seen: Seen) -> dict[str, BookieError]:
+    async def settle(
+        self, cluster: BookieCluster, seen: Seen, decision: DecisionStatus | None
+    ) -> dict[str, BookieError]:
         """Certificates of cert-manager, where it signs, and none where it did; what could not be
         written or taken away, by name."""
         if cluster.spec.paused or not self._hosts:
             return {}
         if cluster.spec.tls.issuer is not None:
-            return await self._issuers.ask(cluster, self._hosts, seen)
+            hosts = dict(self._hosts)
+            if decision is not None:
+                hosts[self._decision_of(cluster, decision.by)] = ()
+            return await self._issuers.ask(cluster, hosts, seen)
         return await self._issuers.leave(cluster) if self._vault.has_issued else {}
