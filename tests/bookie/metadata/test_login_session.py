@@ -8,6 +8,7 @@ import pytest
 from bookie.errors import UnavailableError
 from bookie.ids import BookieId
 from bookie.metadata.embedded import EmbeddedSettings, EmbeddedZooKeeper
+from bookie.metadata.login_check import check_login
 from bookie.metadata.opening import LOGIN_VARIABLE, open_store
 from bookie.metadata.session import ZooKeeperSettings
 from bookie.metadata.store import Cookie
@@ -94,7 +95,10 @@ async def test_a_ledger_that_a_client_without_a_login_made_is_mended(
 
 async def test_a_wrong_password_of_sasl_is_named(opened: Open, tmp_path: Path) -> None:
     wrong = login(tmp_path, "sasl", "hunter-3")
-    with pytest.raises(UnavailableError, match=r"refuses the login sasl:fleet of .*sasl.yaml") as e:
+    with pytest.raises(
+        UnavailableError,
+        match=r"authentication failed: .* refuses the login sasl:fleet of .*sasl.yaml",
+    ) as e:
         await opened(wrong, wait_s=1.0)
     assert "hunter" not in str(e.value)
 
@@ -104,6 +108,26 @@ async def test_a_wrong_password_of_digest_is_another_user(opened: Open, tmp_path
     other = await opened(login(tmp_path, "digest", "hunter-3"))
     with pytest.raises(UnavailableError, match="does not allow this write to digest:fleet"):
         await other.create_cookie(COOKIE)
+
+
+async def test_a_wrong_password_of_digest_is_found_out_by_who_asks(
+    opened: Open, tmp_path: Path
+) -> None:
+    fleet = await opened(login(tmp_path, "digest"))
+    await check_login(fleet)  # there is no cluster yet
+    await fleet.initialise()
+    await check_login(fleet)
+    other = await opened(login(tmp_path, "digest", "hunter-3"))
+    with pytest.raises(UnavailableError, match=r"authentication failed: .* digest:fleet") as found:
+        await check_login(other)
+    assert "digest.yaml" in str(found.value) and "hunter" not in str(found.value)
+
+
+async def test_who_needs_no_login_is_asked_for_none(opened: Open, tmp_path: Path) -> None:
+    nobody = await opened(None)
+    await nobody.initialise()
+    await check_login(nobody)
+    await check_login(await opened(login(tmp_path, "digest")))  # the tree is open to everyone
 
 
 async def test_a_password_that_is_set_right_is_used_without_a_restart(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from bookie.errors import SettingsError
 from bookie.server.users_file import UsersFile, parse_users
-from sasl_client import REALM, line
+from sasl_client import REALM, USER, line
 
 
 def renewed(path: Path, text: str) -> Path:
@@ -64,3 +64,17 @@ def test_a_file_that_is_gone_or_makes_no_sense_changes_nothing(tmp_path: Path) -
     assert set(users.keys()) == {"old"}
     renewed(path, line("new"))
     assert set(users.keys()) == {"new"}
+
+
+def test_a_mounted_secret_whose_link_is_swapped_counts_at_once(tmp_path: Path) -> None:
+    """A kubelet makes a new folder and lets the link `..data` lead to it in one step."""
+    for version, text in (("..1", line()), ("..2", line("ann"))):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "users").write_text(text)
+    (tmp_path / "..data").symlink_to("..1")
+    (tmp_path / "users").symlink_to("..data/users")
+    users = UsersFile(tmp_path / "users", REALM)
+    assert set(users.keys()) == {USER}
+    (tmp_path / "..next").symlink_to("..2")
+    (tmp_path / "..next").replace(tmp_path / "..data")
+    assert set(users.keys()) == {"ann"}

@@ -46,17 +46,23 @@ class Login(BaseModel):
 def read_login(path: Path) -> Login:
     """SettingsError when the file holds no such thing; it never repeats what the file holds."""
     try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
-        if not isinstance(tree, dict):
-            raise SettingsError(f"found {path}, which holds no fields, {FORM}")
-        return Login.model_validate(tree)
+        return parse_login(path.read_bytes(), str(path))
     except OSError as error:
         raise SettingsError(
             f"found {path}, which cannot be read ({error.strerror}), {FORM}"
         ) from error
+
+
+def parse_login(content: bytes, source: str) -> Login:
+    """As `read_login`; `source`: what the content is of, for messages."""
+    try:
+        tree = yaml.safe_load(content.decode("utf-8"))
+        if not isinstance(tree, dict):
+            raise SettingsError(f"found {source}, which holds no fields, {FORM}")
+        return Login.model_validate(tree)
     except (yaml.YAMLError, UnicodeDecodeError):
-        raise SettingsError(f"found {path}, which is no YAML, {FORM}") from None
+        raise SettingsError(f"found {source}, which is no YAML, {FORM}") from None
     except ValidationError as error:
         wrong = {".".join(map(str, one["loc"])): one["msg"] for one in error.errors()}
         what = "; ".join(f"{field}: {message}" for field, message in wrong.items())
-        raise SettingsError(f"found {path} with {what}, {FORM}") from None
+        raise SettingsError(f"found {source} with {what}, {FORM}") from None

@@ -212,8 +212,8 @@ class SecureClient(KazooClient):  # type: ignore[misc]
         where = at_port(host, port)
         if isinstance(error, AuthFailedError | SASLException):
             return (
-                f"ZooKeeper at {where} refuses the login {self._login} of {self._login_path}: "
-                "correct user and password there, or on the server"
+                f"authentication failed: ZooKeeper at {where} refuses the login {self._login} of "
+                f"{self._login_path}: correct user and password there, or on the server"
             )
         directory = None if self._folder is None else self._folder.directory
         return trouble_of(error, where=where, directory=directory)

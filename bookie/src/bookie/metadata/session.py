@@ -170,6 +170,11 @@ class ZooKeeperSession:
         return client_id
 
     @property
+    def shown_as(self) -> str:
+        """Who we are to the server, for messages."""
+        return self._client.shown_as
+
+    @property
     def access(self) -> Access:
         """Who is who in the access lists of what is made."""
         return self._client.access

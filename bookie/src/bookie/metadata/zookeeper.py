@@ -92,6 +92,11 @@ class ZooKeeperStore:
         """The session under this store."""
         return self._session
 
+    @property
+    def paths(self) -> Paths:
+        """Names of the cluster's znodes."""
+        return self._paths
+
     async def access_lists(self) -> AccessLists:
         """Those of the cluster's znodes; UnavailableError where there is no cluster."""
         instance_id = await self._require_instance_id()

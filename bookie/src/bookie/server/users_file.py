@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from bookie.errors import SettingsError
-from bookie.wire.stock.digest_md5 import KEY_BYTES, Keys
+from bookie.wire.stock.digest_md5 import Keys
+from bookie.wire.stock.users import parse_users
 
 log = logging.getLogger(__name__)
 
@@ -49,37 +50,6 @@ class UsersFile:
             log.info("%s was read again: %d users", self._path, len(self._keys))
         except SettingsError as error:
             log.warning("authentication goes on with the users it had: %s", error)
-
-
-def parse_users(text: str, realm: str) -> Mapping[str, bytes]:
-    """Keys by name. SettingsError says which line is wrong, and nothing of what is in it."""
-    keys: dict[str, bytes] = {}
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        name, of_realm, key = _fields(line, number)
-        if of_realm != realm:
-            continue
-        if name in keys:
-            raise SettingsError(f"line {number} names a user who has a line above, expected one")
-        keys[name] = key
-    if not keys:
-        raise SettingsError(f"found no user of realm {realm}, expected one line NAME:{realm}:KEY")
-    return keys
-
-
-def _fields(line: str, number: int) -> tuple[str, str, bytes]:
-    try:
-        name, realm, key = line.strip().split(":")
-        found = bytes.fromhex(key)
-    except ValueError:
-        name, realm, found = "", "", b""
-    if not name or len(found) != KEY_BYTES:
-        raise SettingsError(
-            f"line {number} makes no sense, expected NAME:REALM:KEY with the MD5 of "
-            "NAME:REALM:PASSWORD as 32 hex digits, as htdigest writes it"
-        ) from None
-    return name, realm, found
 
 
 def _read(path: Path, realm: str) -> Mapping[str, bytes]:

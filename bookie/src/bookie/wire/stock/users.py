@@ -1,0 +1,41 @@
+"""Users of the stock port as `htdigest` writes them: lines `name:realm:key`. Pure.
+
+The key is the MD5 of `name:realm:password` in hex. What is said of a wrong line repeats nothing of
+it.
+"""
+
+from collections.abc import Mapping
+
+from bookie.errors import SettingsError
+from bookie.wire.stock.digest_md5 import KEY_BYTES
+
+
+def parse_users(text: str, realm: str) -> Mapping[str, bytes]:
+    """Keys by name. SettingsError says which line is wrong, and nothing of what is in it."""
+    keys: dict[str, bytes] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, of_realm, key = _fields(line, number)
+        if of_realm != realm:
+            continue
+        if name in keys:
+            raise SettingsError(f"line {number} names a user who has a line above, expected one")
+        keys[name] = key
+    if not keys:
+        raise SettingsError(f"found no user of realm {realm}, expected one line NAME:{realm}:KEY")
+    return keys
+
+
+def _fields(line: str, number: int) -> tuple[str, str, bytes]:
+    try:
+        name, realm, key = line.strip().split(":")
+        found = bytes.fromhex(key)
+    except ValueError:
+        name, realm, found = "", "", b""
+    if not name or len(found) != KEY_BYTES:
+        raise SettingsError(
+            f"line {number} makes no sense, expected NAME:REALM:KEY with the MD5 of "
+            "NAME:REALM:PASSWORD as 32 hex digits, as htdigest writes it"
+        ) from None
+    return name, realm, found
