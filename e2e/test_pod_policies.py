@@ -39,6 +39,7 @@ EXECUTOR: Final[dict[str, Any]] = {
         "volumes": [
             {"name": "tmp", "emptyDir": {}},
             {"name": "tls", "secret": {"secretName": "demo-job-tls"}},
+            {"name": "login", "secret": {"secretName": "demo-zookeeper-login"}},
         ],
     },
 }
@@ -158,6 +159,8 @@ def test_a_driver_makes_executors() -> None:
         (lambda body: body["spec"].pop("automountServiceAccountToken"), "without its token"),
         (volume(hostPath={"path": "/"}), "volumes are of kinds"),
         (volume(secret={"secretName": "other"}), "volumes are of kinds"),
+        (volume(secret={"secretName": "demo-decision-0a1b2c3d4e5f-tls"}), "volumes are of kinds"),
+        (volume(secret={"secretName": "x-zookeeper-login"}), "volumes are of kinds"),
         (volume(persistentVolumeClaim={"claimName": "demo-bookie-0-ledger-0"}), "of kinds"),
         (volume(projected={"sources": [{"serviceAccountToken": {"path": "x"}}]}), "of kinds"),
         (in_container(envFrom=[{"secretRef": {"name": "other"}}]), "variables from secrets"),

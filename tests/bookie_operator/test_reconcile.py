@@ -1,7 +1,9 @@
 """Passes of the whole loop over a platform in memory and the memory metadata store."""
 
+import asyncio
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 from bookie.errors import MetadataFormatError, UnavailableError
@@ -11,6 +13,7 @@ from bookie.metadata.pausing import PAUSED_NAME, read_paused
 from bookie.metadata.store import BookieInfo, Cookie, MetadataStore, Versioned
 from bookie.wire.admin.health import Health, Phase
 from bookie.wire.identity import Identity
+from bookie_operator import observe
 from bookie_operator.errors import ForbiddenError
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.left_over import LeftOverStatus
@@ -217,6 +220,41 @@ async def test_a5_bookies_hear_of_a_pause_and_of_its_end_and_nothing_of_a_quiet_
         "CollectionPaused",
         "CollectionResumed",
     ]
+
+
+async def test_why_a_store_could_not_be_opened_is_said_while_it_is_tried_again(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that refuses a login is told from a silent one after longer than a pass waits."""
+    monkeypatch.setattr(observe, "METADATA_DEADLINE_S", 0.01)
+    is_first = iter((True, False))
+
+    async def opened(_url: str) -> MetadataStore:
+        if next(is_first):
+            raise UnavailableError("authentication failed")
+        await asyncio.Event().wait()  # nobody sets it
+        raise AssertionError
+
+    observer = Observer(loop.platform, loop.control, opener=opened, clock=loop._now)
+    for _ in range(2):
+        seen = await observer.observe(loop.cluster)
+        assert seen.metadata.message == "authentication failed"
+    await observer.close()
+
+
+async def test_a_login_that_the_spec_takes_up_opens_another_session(loop: Loop) -> None:
+    opened: list[Path | None] = []
+
+    async def another(_url: str) -> MetadataStore:
+        opened.append(loop.platform.login)
+        return MemoryStore(loop.metadata)
+
+    observer = Observer(loop.platform, loop.control, opener=another, clock=loop._now)
+    for login in (None, None, Path("/logins/demo")):
+        loop.platform.login = login
+        await observer.observe(loop.cluster)
+    await observer.close()
+    assert opened == [None, Path("/logins/demo")]
 
 
 class OddCookies(MemoryStore):

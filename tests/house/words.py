@@ -55,6 +55,8 @@ SHARED_NAMES: Final = {
     "drain": "one drain: the command, the job that moves the ledgers, the bookie's own mark",
     "entries": "entries of a ledger: printed by the command, read back by an audit",
     "settings": "each room's own section of the settings file",
+    "named_secrets": "Secrets that the spec names: what the planner makes of them, what is wrong "
+    "with their content, and how pods on Kubernetes get them",
     "admin": "the gRPC service of a bookie: served by `server`, called in the simulation",
     "audit": "one audit: the command, and what compares copies with the metadata",
     "collect": "one collection of deleted ledgers: the bookie's pass, the command that approves it",

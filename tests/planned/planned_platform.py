@@ -18,7 +18,7 @@ from bookie_operator.model.cluster import BookieCluster, ClusterSpec
 from bookie_operator.model.reports import message_of
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskStatus
-from bookie_operator.observed import Bookie, Job
+from bookie_operator.observed import Bookie, Job, NamedSecret
 from bookie_operator.plan.actions import (
     BookieTemplate,
     DiskTemplate,
@@ -244,6 +244,14 @@ class SimPlatform:
             del self._jobs[job.name]
 
     # What people see
+    async def secrets(self, cluster: BookieCluster) -> Sequence[NamedSecret]:
+        """Nobody brings any."""
+        return ()
+
+    @property
+    def login(self) -> None:
+        return None
+
     async def record(self, event: Event) -> None:
         if event.once in self._told:
             return

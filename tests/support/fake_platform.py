@@ -16,7 +16,7 @@ from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskStatus
 from bookie_operator.model.tls import TlsMode
-from bookie_operator.observed import Bookie, Job, Process, Volume
+from bookie_operator.observed import Bookie, Job, NamedSecret, Process, Volume
 from bookie_operator.plan.actions import (
     BookieTemplate,
     CertificateAction,
@@ -37,6 +37,8 @@ class FakePlatform:
     """Bookies exist as values; whatever is started runs at once."""
 
     url: str = "memory://fake"
+    secrets_seen: tuple[NamedSecret, ...] = ()
+    login: Path | None = None
     fleet: dict[BookieId, Bookie] = field(default_factory=dict)
     kept: dict[BookieId, tuple[str, ...]] = field(default_factory=dict)
     jobs_seen: dict[str, Job] = field(default_factory=dict)
@@ -170,6 +172,9 @@ class FakePlatform:
             issuer=self.issuer,
             spreads_within=self.spreads_within,
         )
+
+    async def secrets(self, cluster: BookieCluster) -> Sequence[NamedSecret]:
+        return self.secrets_seen
 
     @property
     def credentials(self) -> Path | None:

@@ -11,10 +11,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Final
 
 from bookie.errors import BookieError, MetadataFormatError
 from bookie.ids import BookieId
+from bookie.metadata.login_check import check_login
 from bookie.metadata.opening import open_store
 from bookie.metadata.pausing import read_paused
 from bookie.metadata.session import ZooKeeperSettings
@@ -75,8 +77,12 @@ class Observer:
         self._clock = clock
         self._store: MetadataStore | None = None
         """None until it is open, and after it was given up."""
-        self._store_url = ""
-        """Where `_store` is; another one is opened when the cluster's differs."""
+        self._opened_as: tuple[str, Path | None] = ("", None)
+        """Where `_store` is, and the file of the login that it has; another one is opened when the
+        cluster's differs."""
+        self._trouble = ""
+        """Why the store could not be opened the last time, which takes longer to find out than a
+        pass waits; empty: it could."""
         self._opening: asyncio.Task[MetadataStore] | None = None
         """The store that is being opened; None: none is."""
         self._remembered: dict[BookieId, _Remembered] = {}
@@ -92,7 +98,14 @@ class Observer:
 
     async def _open_store(self, url: str) -> MetadataStore:
         # Credentials may have come, or others, since the last time.
-        return await open_store(url, settings=ZooKeeperSettings(tls=self._platform.credentials))
+        settings = ZooKeeperSettings(tls=self._platform.credentials, login=self._platform.login)
+        store = await open_store(url, settings=settings)
+        try:
+            await check_login(store)
+        except BookieError:
+            await store.close()
+            raise
+        return store
 
     @property
     def now(self) -> datetime:
@@ -108,6 +121,7 @@ class Observer:
         tasks = tuple(await self._platform.tasks())
         hosted = await self._platform.bookies()
         kept = await self._platform.kept_claims()
+        secrets = tuple(await self._platform.secrets(cluster))
         tls = await self._certificates(cluster, hosted, deciders(tasks, cluster.status))
         leaving = [one for one in hosted if one not in cluster.spec.bookie_ids]
         gone = [one for one in may_have_left(cluster, kept) if one not in hosted]
@@ -140,6 +154,7 @@ class Observer:
             jobs=jobs,
             tasks=tasks,
             tls=tls,
+            secrets=secrets,
         )
 
     async def _certificates(
@@ -234,7 +249,8 @@ class Observer:
                 for bookie_id in leaving if instance_id is not None else ():
                     cookies[bookie_id] = await _has_cookie(store, bookie_id)
         except TimeoutError:
-            return MetadataView(url=url, message=f"no answer in {METADATA_DEADLINE_S:g} s"), {}, {}
+            words = self._trouble or f"no answer in {METADATA_DEADLINE_S:g} s"
+            return MetadataView(url=url, message=words), {}, {}
         except ForbiddenError:
             raise
         except BookieError as error:
@@ -259,18 +275,25 @@ class Observer:
 
     async def _session(self, url: str) -> MetadataStore:
         """The open store; opening goes on in the background when a pass cannot wait for it."""
-        if self._store is not None and self._store_url == url:
+        opened_as = (url, self._platform.login)
+        if self._store is not None and self._opened_as == opened_as:
             return self._store
-        if self._store_url != url and self._opening is not None:
+        if self._opened_as != opened_as and self._opening is not None:
             self._opening.cancel()
             self._opening = None
+        if self._opened_as != opened_as:
+            self._trouble = ""
         await self._drop_store()
-        self._store_url = url
+        self._opened_as = opened_as
         if self._opening is None:
             self._opening = asyncio.ensure_future(self._opener(url))
         opening = self._opening
         try:
             self._store = await asyncio.shield(opening)
+            self._trouble = ""
+        except BookieError as error:
+            self._trouble = str(error)
+            raise
         finally:
             if opening.done():
                 self._opening = None

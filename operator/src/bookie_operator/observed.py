@@ -181,6 +181,20 @@ class MetadataView:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedSecret:
+    """A Secret that the spec names, with what is wrong with it."""
+
+    field: str
+    """Of the spec, such as `authentication.usersSecret`."""
+    place: str
+    """Where people find its content: `key users of Secret stock-users`."""
+    reason: str = ""
+    """One word for what is wrong, which programs may read; empty: nothing is."""
+    message: str = ""
+    """The same as a sentence, which repeats nothing of the content."""
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """Something wanted that could not be done when it was last tried, `count` times in a row.
 
@@ -215,6 +229,8 @@ class Observed:
     """Of bookies that the platform does not list among its own."""
     tls: TlsView | None = None
     """Certificates; None: nobody wants or has any, so that nobody looked."""
+    secrets: tuple[NamedSecret, ...] = ()
+    """Those that the spec names."""
 
     def bookie(self, bookie_id: BookieId) -> Bookie:
         return self.bookies.get(bookie_id, Bookie(bookie_id))

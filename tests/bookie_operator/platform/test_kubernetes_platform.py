@@ -24,7 +24,7 @@ from bookie_operator.platform.kubernetes.api import (
     TASK,
     RefusedError,
 )
-from bookie_operator.platform.kubernetes.platform import JOBS_MAX
+from bookie_operator.platform.kubernetes.jobs import JOBS_MAX
 from fake_controllers import NODE_NAME
 from kubernetes_lab import B0, POD_0, Lab, repair_job
 

@@ -2,16 +2,20 @@
 
 import shlex
 
+from bookie.metadata.opening import LOGIN_VARIABLE
+
 from bookie_operator.errors import LocalError
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.tls import TlsMode
 from bookie_operator.platform.credential_folders import person_folder
 from bookie_operator.platform.folders import LocalFolders
 from bookie_operator.platform.local_credentials import client_environment
+from bookie_operator.platform.named_secrets import login_secret
 
 
 def exports(folders: LocalFolders, cluster: BookieCluster) -> str:
-    """Lines for `eval`: the metadata store, and this person's credentials where there is TLS.
+    """Lines for `eval`: the metadata store, this person's credentials where there is TLS, and the
+    fleet's user of ZooKeeper's where it has one.
 
     LocalError when TLS is in force and nobody has credentials for people.
     """
@@ -25,4 +29,7 @@ def exports(folders: LocalFolders, cluster: BookieCluster) -> str:
                 "the operator makes them; `bookie-operator local up` runs one"
             )
         variables |= client_environment(str(folder), clients)
+    login = login_secret(cluster.spec)
+    if login is not None:
+        variables[LOGIN_VARIABLE] = str(folders.secret(login.name) / login.key)
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())

@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 from bookie_operator.errors import ManifestError
+from bookie_operator.model.authentication import Authentication, Mechanism, SecretName
 from bookie_operator.model.base import (
     API_VERSION,
     NAME_PATTERN,
@@ -32,11 +33,11 @@ from bookie_operator.model.base import (
 from bookie_operator.model.external import External
 from bookie_operator.model.network_policy import NetworkPolicies
 from bookie_operator.model.pod_overlay import PodOverlay
+from bookie_operator.model.quorum import REPLICAS_MAX, Quorum
 from bookie_operator.model.schedule import Schedule
 from bookie_operator.model.status import ClusterStatus
-from bookie_operator.model.tls import Tls, tls_mistakes
+from bookie_operator.model.tls import Tls, TlsMode, tls_mistakes
 
-REPLICAS_MAX: Final = 100
 DISKS_MAX: Final = 32
 _UNITS: Final = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
 Size = Annotated[
@@ -159,36 +160,6 @@ class Scheduling(Resource):
     """Name of a PriorityClass for bookies; empty: the cluster's default priority."""
 
 
-class Quorum(Resource):
-    """Sizes that the cluster's ledgers use; the loss budget is ack - 1 at most."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "x-kubernetes-validations": [
-                rule("self.write <= self.ensemble", "quorum.write must be at most quorum.ensemble"),
-                rule("self.ack <= self.write", "quorum.ack must be at most quorum.write"),
-            ]
-        }
-    )
-
-    ensemble: Annotated[int, Field(ge=1, le=REPLICAS_MAX)] = 3
-    """Bookies that a ledger's entries are spread over; replicas must be at least as many."""
-    write: Annotated[int, Field(ge=1, le=REPLICAS_MAX)] = 3
-    """Copies that are made of each entry; at most `ensemble`."""
-    ack: Annotated[int, Field(ge=1, le=REPLICAS_MAX)] = 2
-    """Copies that must be acknowledged before an add is; at most `write`. One less may be lost at
-    once without a loss of acknowledged entries."""
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if not self.ack <= self.write <= self.ensemble:
-            raise ValueError(
-                f"found ensemble {self.ensemble}, write {self.write}, ack {self.ack}; "
-                "expected ensemble >= write >= ack"
-            )
-        return self
-
-
 class Disk(Resource):
     """One volume of every bookie. Name, role and order are fixed for the cluster's life."""
 
@@ -276,6 +247,11 @@ class Metadata(Resource):
                     "metadata needs exactly one of embedded and connect",
                 ),
                 rule(
+                    "has(self.connect) || !has(self.credentialsSecret)",
+                    "metadata.credentialsSecret is for metadata.connect: a ZooKeeper of the "
+                    "cluster's own knows the fleet by its certificates",
+                ),
+                rule(
                     "has(self.connect) == has(oldSelf.connect) && "
                     "(!has(self.connect) || self.connect == oldSelf.connect)",
                     "metadata cannot change: the ledgers are known there",
@@ -296,11 +272,16 @@ class Metadata(Resource):
     here."""
     connect: (
         Annotated[
-            str, StringConstraints(pattern=r"^zk://[^/,\s]+(,[^/,\s]+)*(/\S+)$", max_length=1024)
+            str, StringConstraints(pattern=r"^zks?://[^/,\s]+(,[^/,\s]+)*(/\S+)$", max_length=1024)
         ]
         | None
     ) = None
-    """Use a ZooKeeper that is there: `zk://host:port[,host:port]/ledgers`. It cannot change."""
+    """Use a ZooKeeper that is there: `zk://host:port[,host:port]/ledgers`, or `zks://` where it has
+    TLS. It cannot change."""
+    credentials_secret: SecretName | None = None
+    """Secret with a user of that ZooKeeper's under the key `credentials`, YAML with scheme (digest
+    or sasl), user and password; absent: the fleet has none. What the fleet makes there is its own
+    from then on."""
 
     @model_validator(mode="after")
     def _one_of(self) -> Self:
@@ -309,6 +290,11 @@ class Metadata(Resource):
             raise ValueError(
                 f"found {' and '.join(found) or 'neither'}, expected exactly one of embedded and "
                 "connect"
+            )
+        if self.credentials_secret is not None and self.connect is None:
+            raise ValueError(
+                f"credentialsSecret: found {self.credentials_secret}, expected none beside "
+                "embedded: a ZooKeeper of the cluster's own knows the fleet by its certificates"
             )
         return self
 
@@ -464,6 +450,16 @@ class ClusterSpec(BookieOptions):
                     "quorum.ack must be at least 2 when journalWriteData is false and ack is "
                     "memory: one unclean stop would lose acknowledged entries",
                 ),
+                rule(
+                    "self.tls.mode != 'Off' || !has(self.authentication) || "
+                    "!('tls' in self.authentication.mechanisms)",
+                    "authentication.mechanisms has tls, which needs a tls.mode other than Off",
+                ),
+                rule(
+                    "self.tls.mode != 'Off' || !has(self.metadata.connect) || "
+                    "!self.metadata.connect.startsWith('zks://')",
+                    "metadata.connect is zks://, which needs a tls.mode other than Off",
+                ),
             ]
         }
     )
@@ -538,6 +534,9 @@ class ClusterSpec(BookieOptions):
     it."""
     tls: Tls = Tls()
     """Certificates of everybody in the cluster, and what the bookies' ports take."""
+    authentication: Authentication | None = None
+    """What BookKeeper's own clients must show on the stock port; absent: no more than TLS asks
+    for."""
     retention: Retention = Retention()
     """Which volumes stay when their bookie or cluster goes."""
     grace_period_seconds: Annotated[int, Field(ge=1, le=86400)] = 300
@@ -567,6 +566,21 @@ class ClusterSpec(BookieOptions):
                 f"excludedOrdinals: found {count} numbers beside {self.replicas} replicas, "
                 f"expected at most {REPLICAS_MAX} together: numbers of bookies end at "
                 f"{REPLICAS_MAX - 1}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _has_certificates(self) -> Self:
+        if self.tls.mode is not TlsMode.OFF:
+            return self
+        asked = self.authentication.mechanisms if self.authentication is not None else ()
+        if Mechanism.TLS in asked:
+            raise ValueError(
+                "authentication.mechanisms: found tls, expected a tls.mode other than Off with it"
+            )
+        if self.metadata.connect is not None and self.metadata.connect.startswith("zks://"):
+            raise ValueError(
+                "metadata.connect: found zks://, expected a tls.mode other than Off with it"
             )
         return self
 

@@ -66,6 +66,8 @@ class ConditionType(StrEnum):
     """Every certificate can be used, and will be for a while; absent while nobody has any."""
     TLS_IN_FORCE = "TlsInForce"
     """Every bookie takes what the spec says; absent while that is, and was, plain."""
+    SECRETS_USABLE = "SecretsUsable"
+    """What the spec names of people's Secrets can be used; absent where it names none."""
     PAUSED = "Paused"
 
 

@@ -38,6 +38,16 @@ class TlsTemplate:
 
 
 @dataclass(frozen=True, slots=True)
+class AuthenticationTemplate:
+    """What a bookie asks BookKeeper's own clients for."""
+
+    mechanisms: tuple[str, ...]
+    """Ways in, in the words of the settings."""
+    users_secret: str
+    """Name of the Secret with the users; empty: passwords are no way in."""
+
+
+@dataclass(frozen=True, slots=True)
 class BookieTemplate:
     """How one bookie is to run. `revision` changes exactly when a running one must be restarted."""
 
@@ -50,6 +60,10 @@ class BookieTemplate:
     """`ClusterSpec.pod`"""
     tls: TlsTemplate | None = None
     """None: its ports are plain."""
+    authentication: AuthenticationTemplate | None = None
+    """None: it asks for no more than TLS does."""
+    login_secret: str = ""
+    """Name of the Secret with its user of ZooKeeper's; empty: nobody's."""
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -61,8 +75,9 @@ class BookieTemplate:
         """
         facts = asdict(self)
         del facts["options"]
-        if self.tls is None:
-            del facts["tls"]
+        for name in ("tls", "authentication", "login_secret"):
+            if not facts[name]:
+                del facts[name]
         return facts | self.options.model_dump(mode="json", exclude_none=True)
 
     @property
@@ -89,7 +104,17 @@ def template_of(spec: ClusterSpec, bookie_id: BookieId) -> BookieTemplate:
         asks_before_cookie_fix=spec.cookie_fix.policy is not FixPolicy.NEVER,
         pod=spec.pod,
         tls=None if spec.tls.mode is TlsMode.OFF else TlsTemplate(spec.tls.mode, spec.tls.http),
+        authentication=_authentication_of(spec),
+        login_secret=spec.metadata.credentials_secret or "",
     )
+
+
+def _authentication_of(spec: ClusterSpec) -> AuthenticationTemplate | None:
+    asked = spec.authentication
+    if asked is None:
+        return None
+    mechanisms = tuple(one.value for one in asked.mechanisms)
+    return AuthenticationTemplate(mechanisms, asked.users_secret or "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from bookie_operator.plan.drains import SCALE_DOWN, drain_text
 from bookie_operator.plan.findings import Findings, Verdict, findings_text, verified_text
 from bookie_operator.plan.readiness import BLOCKED, ready, stalled
 from bookie_operator.plan.rollouts import ROLLOUT_HALTED, held_back
+from bookie_operator.plan.secret_conditions import secret_verdicts
 from bookie_operator.plan.space import space_low
 from bookie_operator.plan.states import Judged
 from bookie_operator.plan.tls_conditions import tls_verdicts
@@ -64,6 +65,7 @@ def conditions(found: Findings) -> tuple[Condition, ...]:
         ConditionType.COLLECTION_HELD: collection_held(found.pass_),
         ConditionType.SPACE_LOW: space_low(found.pass_),
         **tls_verdicts(found),
+        **secret_verdicts(found),
         ConditionType.PAUSED: _paused(found),
     }
     return tuple(

@@ -82,7 +82,8 @@ def condition_events(status: ClusterStatus, previous: ClusterStatus) -> list[Eve
         if found is not None and found.reason not in _PASSING:
             text = f"{found.reason}: {found.message}"
             events.append(Event(kind.value, text, type="Warning"))
-    events += _certificate_events(status, previous)
+    for kind in (ConditionType.CERTIFICATES_VALID, ConditionType.SECRETS_USABLE):
+        events += _credential_events(kind, status, previous)
     verified = ConditionType.DURABILITY_VERIFIED
     if status.is_true(verified) and not previous.is_true(verified):
         found = status.condition(verified)
@@ -90,10 +91,11 @@ def condition_events(status: ClusterStatus, previous: ClusterStatus) -> list[Eve
     return events
 
 
-def _certificate_events(status: ClusterStatus, previous: ClusterStatus) -> list[Event]:
-    """One event when certificates stop working, when that is for another reason, and when all do
+def _credential_events(
+    kind: ConditionType, status: ClusterStatus, previous: ClusterStatus
+) -> list[Event]:
+    """One event when credentials stop working, when that is for another reason, and when all do
     again."""
-    kind = ConditionType.CERTIFICATES_VALID
     now, was = status.condition(kind), previous.condition(kind)
     if now is None or (was is not None and (was.status, was.reason) == (now.status, now.reason)):
         return []

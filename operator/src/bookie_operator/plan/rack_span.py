@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from bookie.ids import BookieId
 from bookie.protocol.placement import Racks, spread, write_set_spans
 
-from bookie_operator.model.cluster import Quorum
+from bookie_operator.model.quorum import Quorum
 from bookie_operator.plan.passes import Pass
 
 

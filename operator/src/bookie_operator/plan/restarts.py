@@ -29,6 +29,7 @@ from bookie_operator.plan.actions import (
 from bookie_operator.plan.budget import Budget
 from bookie_operator.plan.certificates import lacks_certificate
 from bookie_operator.plan.hung import HUNG, HUNG_AGAIN, RESTARTS_MAX, is_hung
+from bookie_operator.plan.named_secrets import lacks_secret
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.rack_span import rack_by_rack
 from bookie_operator.plan.rollouts import (
@@ -83,7 +84,7 @@ def provision(
         complete = usable >= {disk.name for disk in template.disks}
         keeps = is_rolled or keeps_settings(pass_, bookie_id)
         if complete and bookie_id not in away and _needs_start(bookie, template, keeps=keeps):
-            lacking = None if keeps else lacks_certificate(pass_, bookie_id, "Start")
+            lacking = None if keeps else _lacks(pass_, bookie_id, "Start")
             if lacking is not None:
                 refusals.append(lacking)
                 continue
@@ -198,7 +199,12 @@ def restarts(pass_: Pass, budget: Budget) -> Steps:
 
 def _waits(pass_: Pass, bookie_id: BookieId) -> Refusal | None:
     """Why it does not get the new settings yet."""
-    return held_up(pass_, bookie_id) or lacks_certificate(pass_, bookie_id, "Restart")
+    return held_up(pass_, bookie_id) or _lacks(pass_, bookie_id, "Restart")
+
+
+def _lacks(pass_: Pass, bookie_id: BookieId, action: str) -> Refusal | None:
+    """What it would have to read and could not."""
+    return lacks_certificate(pass_, bookie_id, action) or lacks_secret(pass_, bookie_id, action)
 
 
 def _hung(one: Judged, now: datetime) -> str | None:

@@ -14,7 +14,7 @@ from bookie.ids import BookieId
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskStatus
-from bookie_operator.observed import Bookie, Job
+from bookie_operator.observed import Bookie, Job, NamedSecret
 from bookie_operator.plan.actions import (
     BookieTemplate,
     CertificateAction,
@@ -54,6 +54,14 @@ class Platform(Protocol):
     ) -> TlsView:
         """Who is to have a certificate, these bookies among them, and what each has. `deciding`:
         who decides about a loss, by the names in their tasks."""
+
+    async def secrets(self, cluster: BookieCluster) -> Sequence[NamedSecret]:
+        """Those of people's that the spec names, and what is wrong with them."""
+
+    @property
+    def login(self) -> Path | None:
+        """The file with the fleet's user of ZooKeeper's, as the last look at secrets found it;
+        None: it has none."""
 
     @property
     def credentials(self) -> Path | None:

@@ -32,11 +32,14 @@ def settings_text(
     host: str | None = None,
     runtime_file: str | None = None,
     credentials: str = "",
+    users_file: str = "",
+    login_file: str = "",
 ) -> str:
     """What a bookie is to run with: the template says it, but for what only its platform knows.
 
     `directories`: where the platform puts each disk, by the disk's name. `credentials`: the folder
-    with those of this bookie, for one that speaks TLS.
+    with those of this bookie, for one that speaks TLS. `users_file`, `login_file`: where the
+    contents of the Secrets lie that the template names.
     """
     disks = {
         role: [
@@ -59,7 +62,9 @@ def settings_text(
         "cookieFix": {"policy": "Approve" if template.asks_before_cookie_fix else "Never"},
         "runtimeFile": runtime_file,
         **sections,
+        "zookeeper": {"credentialsFile": login_file} if template.login_secret else None,
         "tls": _tls(template, credentials),
+        "authentication": _authentication(template, users_file),
     }
     given = {name: value for name, value in settings.items() if value is not None}
     return yaml.safe_dump(given, sort_keys=False)
@@ -70,6 +75,14 @@ def _tls(template: BookieTemplate, credentials: str) -> dict[str, Any] | None:
         return None
     section: dict[str, Any] = {"directory": credentials, "mode": template.tls.mode.value}
     return section | ({"http": True} if template.tls.http else {})
+
+
+def _authentication(template: BookieTemplate, users_file: str) -> dict[str, Any] | None:
+    asked = template.authentication
+    if asked is None:
+        return None
+    section: dict[str, Any] = {"mechanisms": list(asked.mechanisms)}
+    return section | ({"usersFile": users_file} if asked.users_secret else {})
 
 
 def _sections(options: BookieOptions) -> dict[str, dict[str, Any]]:

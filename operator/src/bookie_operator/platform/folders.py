@@ -62,6 +62,8 @@ class LocalFolders:
         """Data of the embedded ZooKeeper."""
         self.tls = self.root / "tls"
         """Credentials: the authority's, and one folder for each of the cluster."""
+        self.secrets = self.root / "secrets"
+        """What people bring: a folder for each Secret that the spec names, a file for each key."""
         self.zookeeper_file = self.root / "zookeeper.json"
         """Which process it is, and its port."""
 
@@ -86,6 +88,9 @@ class LocalFolders:
 
     def volume(self, bookie_id: BookieId, disk: str) -> Path:
         return self.volumes / bookie_id / disk
+
+    def secret(self, name: str) -> Path:
+        return self.secrets / name
 
     def append_event(self, event: Mapping[str, Any]) -> None:
         """The event as one more line. Blocking."""

@@ -16,10 +16,16 @@ from typing import Any, Final
 from bookie.hosts import at_port, loopback
 from bookie.ids import BookieId
 
+from bookie_operator.model.authentication import LOGIN_KEY, USERS_KEY
 from bookie_operator.model.cluster import AckMode, BookieOptions, DiskRole
 from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import STEADY, Bookie, Exit, Process, Volume
-from bookie_operator.plan.actions import BookieTemplate, DiskTemplate, TlsTemplate
+from bookie_operator.plan.actions import (
+    AuthenticationTemplate,
+    BookieTemplate,
+    DiskTemplate,
+    TlsTemplate,
+)
 from bookie_operator.platform.bookie_settings import settings_text
 from bookie_operator.platform.folders import (
     LocalFolders,
@@ -263,7 +269,7 @@ def process_settings(
     metadata_url: str,
 ) -> str:
     """The settings of a bookie on this machine; it tells its free ports in its runtime file."""
-    name = template.bookie_id
+    name, asked = template.bookie_id, template.authentication
     return settings_text(
         template,
         volumes,
@@ -273,6 +279,8 @@ def process_settings(
         host=loopback(),
         runtime_file=str(folders.bookie(name) / "runtime.json"),
         credentials=str(bookie_folder(folders.tls, name)),
+        users_file=str(folders.secret(asked.users_secret if asked else "") / USERS_KEY),
+        login_file=str(folders.secret(template.login_secret) / LOGIN_KEY),
     )
 
 
@@ -329,7 +337,15 @@ def _template_of(facts: Mapping[str, Any]) -> BookieTemplate:
         asks_before_cookie_fix=facts["asks_before_cookie_fix"],
         pod=facts.get("pod", "{}"),
         tls=_tls_of(facts.get("tls")),
+        authentication=_authentication_of(facts.get("authentication")),
+        login_secret=facts.get("login_secret", ""),
     )
+
+
+def _authentication_of(facts: Mapping[str, Any] | None) -> AuthenticationTemplate | None:
+    if facts is None:
+        return None
+    return AuthenticationTemplate(tuple(facts["mechanisms"]), facts["users_secret"])
 
 
 def _tls_of(facts: Mapping[str, Any] | None) -> TlsTemplate | None:

@@ -19,14 +19,15 @@ from typing import Final, TypeVar
 
 from bookie.errors import BookieError, UnavailableError
 from bookie.ids import BookieId
+from bookie.metadata.opening import LOGIN_VARIABLE
 
 from bookie_operator.errors import ManifestError, PreconditionError
-from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.cluster import BookieCluster, ClusterSpec
 from bookie_operator.model.manifest import load_task
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus
 from bookie_operator.model.tls import TlsMode
-from bookie_operator.observed import Bookie, Job, JobKind
+from bookie_operator.observed import Bookie, Job, JobKind, NamedSecret
 from bookie_operator.plan.actions import (
     BookieTemplate,
     CertificateAction,
@@ -37,6 +38,7 @@ from bookie_operator.plan.actions import (
     StartJob,
 )
 from bookie_operator.plan.failures import ACTION_FAILED
+from bookie_operator.platform.credential_folders import read_folder
 from bookie_operator.platform.embedded import EmbeddedStore
 from bookie_operator.platform.folders import (
     LocalFolders,
@@ -48,6 +50,7 @@ from bookie_operator.platform.folders import (
 from bookie_operator.platform.jobs import JobCommand, JobProcesses, engine_command
 from bookie_operator.platform.kubelet import Command, Kubelet, bookie_command
 from bookie_operator.platform.local_credentials import LocalCredentials, client_environment
+from bookie_operator.platform.named_secrets import judged, login_secret, wanted_secrets
 from bookie_operator.platform.processes import Children, ProcessId, stop
 from bookie_operator.platform.volumes import (
     create_volume,
@@ -90,6 +93,8 @@ class LocalPlatform:
         self._jobs = JobProcesses(folders, self._children, command=engine)
         self._embedded = EmbeddedStore(folders, lambda: self._credentials.zookeeper)
         self._credentials = LocalCredentials(folders.tls, clock)
+        self._login: Path | None = None
+        """Where the fleet's user of ZooKeeper's is to lie; None: the spec names none."""
         self._clients = TlsMode.OFF
         """How jobs talk to bookies."""
         self._disks = ThreadPoolExecutor(max_workers=1, thread_name_prefix="platform")
@@ -157,6 +162,24 @@ class LocalPlatform:
         self, cluster: BookieCluster, bookie_ids: Sequence[BookieId], deciding: Sequence[str] = ()
     ) -> TlsView:
         return await self._credentials.view(cluster, bookie_ids, deciding)
+
+    async def secrets(self, cluster: BookieCluster) -> Sequence[NamedSecret]:
+        login = login_secret(cluster.spec)
+        self._login = self._folders.secret(login.name) / login.key if login else None
+        return await self._in_turn(partial(self._read_secrets, cluster.spec))
+
+    def _read_secrets(self, spec: ClusterSpec) -> tuple[NamedSecret, ...]:
+        """Blocking."""
+        named = wanted_secrets(spec)
+        folders = {one.name: self._folders.secret(one.name) for one in named}
+        return tuple(
+            judged(one, read_folder(folders[one.name]), place=str(folders[one.name]))
+            for one in named
+        )
+
+    @property
+    def login(self) -> Path | None:
+        return self._login if self._login is not None and self._login.is_file() else None
 
     @property
     def credentials(self) -> Path | None:
@@ -324,8 +347,10 @@ class LocalPlatform:
         )
 
     def _environment_of(self, job: StartJob) -> Mapping[str, str]:
+        login = {LOGIN_VARIABLE: str(self._login)} if self._login is not None else {}
         folder = self._credentials.shown_by(job)
-        return client_environment(str(folder), self._clients) if folder is not None else {}
+        tls = client_environment(str(folder), self._clients) if folder is not None else {}
+        return login | tls
 
     def _start_without(self, bookie_id: BookieId, job: StartJob, *, metadata_url: str) -> bool:
         """Start the job once this bookie has stopped; it is held until the job has ended."""

@@ -42,6 +42,7 @@ GOOD_WHEN_TRUE: Final = frozenset(
         ConditionType.DURABILITY_VERIFIED.value,
         ConditionType.CERTIFICATES_VALID.value,
         ConditionType.TLS_IN_FORCE.value,
+        ConditionType.SECRETS_USABLE.value,
     }
 )
 SUMMARIES: Final = frozenset(

@@ -20,6 +20,12 @@ from bookie_operator.platform.bookie_settings import settings_text
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import CONFIG_MAP, STATEFUL_SET, Kind, Object
 from bookie_operator.platform.kubernetes.credentials import DIRECTORY, with_credentials
+from bookie_operator.platform.kubernetes.named_secrets import (
+    LOGIN_FILE,
+    USERS_FILE,
+    with_login,
+    with_users,
+)
 from bookie_operator.platform.kubernetes.overlay import overlaid
 from bookie_operator.platform.kubernetes.pods import (
     Part,
@@ -52,6 +58,8 @@ def pod_settings(template: BookieTemplate, volumes: Mapping[str, Volume], metada
         directories={disk.name: f"{DATA}/{disk.name}" for disk in template.disks},
         ports=PORTS,
         credentials=DIRECTORY,
+        users_file=USERS_FILE,
+        login_file=LOGIN_FILE,
     )
 
 
@@ -93,6 +101,9 @@ def bookie_set(
     own = names.labels(name, names.BOOKIE, bookie=bookie_id)
     pod = _pod(cluster, template, settings=settings, metadata_url=metadata_url)
     mode = template.tls.mode if template.tls is not None else TlsMode.OFF
+    asked = template.authentication
+    pod = with_users(pod, asked.users_secret if asked is not None else "")
+    pod = with_login(pod, template.login_secret)
     annotations = {names.REVISION: template.revision}
     if mode is not TlsMode.OFF:
         annotations[names.TLS_MODE] = mode.value

@@ -32,6 +32,7 @@ from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import Object
 from bookie_operator.platform.kubernetes.bookies import DATA, disk_volume, where_bookies_run
 from bookie_operator.platform.kubernetes.credentials import with_credentials
+from bookie_operator.platform.kubernetes.named_secrets import with_login
 from bookie_operator.platform.kubernetes.overlay import overlaid
 from bookie_operator.platform.kubernetes.pods import (
     Part,
@@ -49,6 +50,8 @@ from bookie_operator.reports import with_report
 CONTAINER: Final = "repair"
 SUMMARY: Final = "/dev/termination-log"
 MESSAGE_MAX: Final = 1024
+JOBS_MAX: Final = 30
+"""Ended jobs beyond this are removed, oldest first."""
 TTL_S: Final = 24 * 3600
 DEADLINE_SLACK_S: Final = 60
 """The planner stops a late job; Kubernetes does when no operator runs."""
@@ -88,6 +91,7 @@ def job_manifest(
         pod = _pod(cluster, command(job, metadata_url), clients, is_driver=may_be_driver(job))
         holder = job.shows or Principal("", name, Role.JOB, "")
         pod = with_credentials(pod, name, holder.role, clients, name=holder.name)
+        pod = with_login(pod, spec.metadata.credentials_secret)
     more = {"bookie": job.bookie_id} if job.bookie_id is not None else {}
     if job.kind is JobKind.REREPLICATE:  # another's bookie may have a name that no label can hold
         more = {}
@@ -182,6 +186,7 @@ def executors(cluster: BookieCluster, clients: TlsMode) -> dict[str, str]:
     """How many executors Spark makes, of what size, and what is added to their pods."""
     spec, own = cluster.spec, executor_template()
     pod = with_credentials(own["spec"], cluster.metadata.name, Role.JOB, clients)
+    pod = with_login(pod, spec.metadata.credentials_secret)
     template = overlaid({**own, "spec": pod}, spec.executor_pod)
     return {
         "REPAIR_EXECUTORS": str(spec.repair.executors),
@@ -249,6 +254,14 @@ def job_of(job: Object, pods: Sequence[Object]) -> Job | None:
         message=_message(tree, terminated, ended),
         waiting=waiting_reason(pod) if ended is None and pod else "",
     )
+
+
+def beyond_history(found: Sequence[Object]) -> list[Object]:
+    """Jobs of ours that have ended and are too many, oldest first."""
+    bodies = {str(one["metadata"]["name"]): one for one in found}
+    jobs = [job for one in found if (job := job_of(one, ())) is not None]
+    ended = sorted((job for job in jobs if not job.running), key=lambda job: job.started_at)
+    return [bodies[job.name] for job in ended[: max(0, len(ended) - JOBS_MAX)]]
 
 
 def _plain(metadata: Object) -> Job | None:

@@ -21,7 +21,7 @@ from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskStatus
 from bookie_operator.model.tls import TlsMode, TlsStatus
-from bookie_operator.observed import Bookie, Job, Volume
+from bookie_operator.observed import Bookie, Job, NamedSecret, Volume
 from bookie_operator.plan.actions import (
     BookieTemplate,
     CertificateAction,
@@ -66,9 +66,10 @@ from bookie_operator.platform.kubernetes.classes import access_mode
 from bookie_operator.platform.kubernetes.cluster_tasks import ClusterTasks
 from bookie_operator.platform.kubernetes.embedded_zookeeper import keep_zookeeper
 from bookie_operator.platform.kubernetes.job_view import JobView
-from bookie_operator.platform.kubernetes.jobs import job_manifest, job_of
+from bookie_operator.platform.kubernetes.jobs import beyond_history, job_manifest
 from bookie_operator.platform.kubernetes.keeper import Keeper
 from bookie_operator.platform.kubernetes.kept import Seen, kept_objects
+from bookie_operator.platform.kubernetes.named_secrets import NamedSecrets
 from bookie_operator.platform.kubernetes.nodes import Nodes
 from bookie_operator.platform.kubernetes.ownership import check_labels
 from bookie_operator.platform.kubernetes.recorder import Recorder
@@ -93,8 +94,6 @@ from bookie_operator.tls_view import TlsView
 
 LOGGER: Final = logging.getLogger(__name__)
 
-JOBS_MAX: Final = 30
-"""Ended jobs beyond this are removed, oldest first."""
 FENCE_MANAGER: Final = "bookie-operator-fence"
 """Owns `replicas` from the fence on; the next whole apply takes it back."""
 
@@ -125,9 +124,8 @@ class KubernetesPlatform:
         self._jobs = JobView(api, cluster.metadata.name, clock)
         self._addresses = Addresses(api, self._keeper, clock)
         self._access = Access(api, self._keeper, operator_namespace=operator_namespace)
-        self._credentials = Credentials(
-            api, self._keeper, clock, credentials, names_proved=names_proved
-        )
+        self._credentials = Credentials(api, self._keeper, clock, credentials, names_proved)
+        self._secrets = NamedSecrets(api, clock, credentials)
         self._clients = TlsMode.OFF
         """How jobs talk to bookies."""
         self._woken = asyncio.Event()
@@ -191,9 +189,16 @@ class KubernetesPlatform:
     ) -> TlsView:
         return await self._credentials.view(cluster, bookie_ids, deciding)
 
+    async def secrets(self, cluster: BookieCluster) -> Sequence[NamedSecret]:
+        return await self._secrets.look(cluster)
+
     @property
     def credentials(self) -> Path | None:
         return self._credentials.folder
+
+    @property
+    def login(self) -> Path | None:
+        return self._secrets.login
 
     async def certify(self, action: CertificateAction) -> None:
         await self._credentials.carry_out(action)
@@ -220,7 +225,7 @@ class KubernetesPlatform:
         """
         known = await self._set(bookie_id)
         if known is not None and known["spec"].get("replicas") != 0:
-            await self._fence(known)
+            await self._scale(known, 0)
             return False
         return is_known(known) and not await self._pods(bookie_id)
 
@@ -386,9 +391,6 @@ class KubernetesPlatform:
             check_labels(STATEFUL_SET, found, self._name, bookie_id)
         return found
 
-    async def _fence(self, known: Object) -> None:
-        await self._scale(known, 0)
-
     async def _scale(self, known: Object, replicas: int) -> None:
         metadata = known["metadata"]
         version = {"resourceVersion": metadata["resourceVersion"]}
@@ -423,11 +425,8 @@ class KubernetesPlatform:
 
     async def _prune_jobs(self) -> None:
         found = await self._api.list(JOB, names.selector(self._name, names.JOBS))
-        bodies = {one["metadata"]["name"]: one for one in found}
-        jobs = [job for one in found if (job := job_of(one, ())) is not None]
-        ended = sorted((job for job in jobs if not job.running), key=lambda job: job.started_at)
-        for job in ended[: max(0, len(ended) - JOBS_MAX)]:
-            await self._api.delete(JOB, bodies[job.name])
+        for one in beyond_history(found):
+            await self._api.delete(JOB, one)
 
     # What people see
 

@@ -109,8 +109,7 @@ class Credentials:
         keeper: Keeper,
         clock: Callable[[], datetime],
         root: Path | None,
-        *,
-        names_proved: bool = False,
+        names_proved: bool,
     ) -> None:
         """`root`: where the operator may write its own; None = nowhere. `names_proved`: whoever
         hands in a decision was made to say their own name."""

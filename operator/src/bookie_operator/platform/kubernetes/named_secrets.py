@@ -1,0 +1,118 @@
+"""Secrets of people's that a spec names: what the operator reads of them, and how pods get them.
+
+Pods mount them, so that a kubelet brings what changes into pods that run. The operator's own client
+of ZooKeeper takes a file, which it keeps beside its certificates.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from bookie.metadata.opening import LOGIN_VARIABLE
+
+from bookie_operator.errors import ForbiddenError
+from bookie_operator.model.authentication import LOGIN_KEY, USERS_KEY
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.observed import NamedSecret
+from bookie_operator.plan.named_secrets import UNSEEN
+from bookie_operator.platform.credential_files import Files
+from bookie_operator.platform.credential_folders import replace_folder
+from bookie_operator.platform.kubernetes.api import SECRET, Api
+from bookie_operator.platform.kubernetes.credentials import OWNER_AND_GROUP, files_of
+from bookie_operator.platform.kubernetes.pods import Part, value_env
+from bookie_operator.platform.named_secrets import Wanted, judged, login_secret, wanted_secrets
+
+LOOKED_FOR: Final = timedelta(seconds=30)
+"""How long what was read is taken for what is there: nobody watches secrets."""
+USERS_FOLDER: Final = "/etc/bookie/users"
+USERS_FILE: Final = f"{USERS_FOLDER}/{USERS_KEY}"
+LOGIN_FOLDER: Final = "/etc/bookie/zookeeper"
+LOGIN_FILE: Final = f"{LOGIN_FOLDER}/{LOGIN_KEY}"
+LOGINS: Final = ".zookeeper"
+"""Where the operator keeps those of all clusters; no namespace has such a name."""
+
+
+def with_users(pod: Mapping[str, Any], secret: str) -> Part:
+    """A pod whose first container has the users of the stock port; as it is without."""
+    return _with(pod, "disk--users", secret, USERS_KEY, USERS_FOLDER) if secret else dict(pod)
+
+
+def with_login(pod: Mapping[str, Any], secret: str | None) -> Part:
+    """A pod whose first container comes to ZooKeeper as this user; as it is without."""
+    if not secret:
+        return dict(pod)
+    made = _with(pod, "disk--zookeeper", secret, LOGIN_KEY, LOGIN_FOLDER)
+    first, *others = made["containers"]
+    env = [*(first.get("env") or ()), *value_env({LOGIN_VARIABLE: LOGIN_FILE})]
+    return {**made, "containers": [{**first, "env": env}, *others]}
+
+
+def _with(pod: Mapping[str, Any], volume: str, secret: str, key: str, folder: str) -> Part:
+    """No subPath: a kubelet never renews such a mount."""
+    first, *others = pod["containers"]
+    source = {
+        "secretName": secret,
+        "items": [{"key": key, "path": key}],
+        "defaultMode": OWNER_AND_GROUP,
+    }
+    mount = {"name": volume, "mountPath": folder, "readOnly": True}
+    container = {**first, "volumeMounts": [*first["volumeMounts"], mount]}
+    volumes = [*pod["volumes"], {"name": volume, "secret": source}]
+    return {**pod, "containers": [container, *others], "volumes": volumes}
+
+
+class NamedSecrets:
+    """Of one cluster."""
+
+    def __init__(self, api: Api, clock: Callable[[], datetime], root: Path | None) -> None:
+        """`root`: where the operator may write its own login; None = nowhere."""
+        self._api = api
+        self._clock = clock
+        self._root = root
+        self._read: dict[str, tuple[datetime, Files | None]] = {}
+        """By name, what a Secret held and when that was asked for."""
+        self._written: bytes | None = None
+        """What the file of the login has; None: nothing of this process's."""
+        self.login: Path | None = None
+        """The file with the operator's own; None: it has none that can be used."""
+
+    async def look(self, cluster: BookieCluster) -> tuple[NamedSecret, ...]:
+        """Those that the spec names."""
+        found = [await self._judged(one) for one in wanted_secrets(cluster.spec)]
+        mine = login_secret(cluster.spec)
+        if mine is None:
+            self.login = None
+        elif not any(one.reason for one in found if one.field == mine.field):
+            await self._keep(cluster, mine)
+        return tuple(found)
+
+    async def _judged(self, wanted: Wanted) -> NamedSecret:
+        place = f"{SECRET.name} {wanted.name}"
+        try:
+            files = await self._files(wanted.name)
+        except ForbiddenError as error:
+            return NamedSecret(wanted.field, place, UNSEEN, str(error))
+        return judged(wanted, files, place=place)
+
+    async def _files(self, name: str) -> Files | None:
+        now = self._clock()
+        known = self._read.get(name)
+        if known is not None and timedelta() <= now - known[0] < LOOKED_FOR:
+            return known[1]
+        found = await self._api.get(SECRET, name)
+        files = files_of(found) if found is not None else None
+        self._read[name] = (now, files)
+        return files
+
+    async def _keep(self, cluster: BookieCluster, wanted: Wanted) -> None:
+        files = await self._files(wanted.name)
+        if self._root is None or files is None:
+            return
+        folder = self._root / LOGINS / cluster.metadata.namespace / cluster.metadata.name
+        if files[wanted.key] != self._written:
+            mine = {wanted.key: files[wanted.key]}
+            await asyncio.to_thread(replace_folder, folder, mine)
+            self._written = files[wanted.key]
+        self.login = folder / wanted.key
