@@ -14,11 +14,12 @@ from bookie_operator.model.status import ConditionType
 from bookie_operator.model.tls import TlsMode
 from bookie_operator.observe import Observer
 from bookie_operator.plan.actions import IssueCertificate
+from bookie_operator.plan.losses import acceptance_job
 from bookie_operator.platform.credential_files import authorities_of, certificate_of
 from bookie_operator.reconcile import Reconciler
 from bookie_operator.tls_view import Issuer
 from fake_platform import FakeControl, FakePlatform
-from operator_scenes import T0, cluster
+from operator_scenes import T0, cluster, task
 
 DAY_S = 86400.0
 STEP_S = 15.0
@@ -345,3 +346,23 @@ async def test_no_key_is_in_events_or_statuses() -> None:
         await one.run(2)
     written = str(one.platform.events) + str([c.as_dict() for c in one.platform.published])
     assert "PRIVATE" not in written and "BEGIN" not in written
+
+
+async def test_a_decision_has_a_certificate_for_as_long_as_its_job_runs() -> None:
+    one = await secure()
+    wish = task("accept-loss", ledger=7, reason="power cut", approvedBy="ann")
+    job, ann = acceptance_job(wish), one.platform.holder(Role.DECISION, "ann")
+    one.platform.tasks_seen = [wish]
+    await one.run(1)
+    assert ann in one.platform.vault.files and job not in one.platform.jobs_seen
+    assert one.platform.published[-1].status.tls.decision.job == job  # type: ignore[union-attr]
+    await one.run(2)
+    assert one.platform.shown[job] == ann and ann in one.platform.vault.files
+    ended = replace(one.platform.jobs_seen[job], running=False, ended_at=one.now, exit_code=0)
+    one.platform.jobs_seen[job] = ended
+    await one.run(2)
+    assert ann not in one.platform.vault.files
+    assert one.cluster.status.tls is not None and one.cluster.status.tls.decision is None
+    told = [event.reason for event in one.platform.events if "decision ann" in event.message]
+    assert told == ["CertificateIssued", "CertificateWithdrawn"]
+    assert one.certificates()[:2] == ("True", "AllValid"), "nobody else is told of it"

@@ -55,6 +55,8 @@ class FakePlatform:
     vault: MemoryVault = field(default_factory=MemoryVault)
     issuer: Issuer | None = None
     spreads_within: timedelta = timedelta(seconds=30)
+    shown: dict[str, Principal | None] = field(default_factory=dict)
+    """Job -> whose certificate it has; None: that of all jobs."""
     certified: list[CertificateAction] = field(default_factory=list)
 
     async def metadata_url(self, cluster: BookieCluster) -> str:
@@ -132,6 +134,7 @@ class FakePlatform:
     async def start_job(self, job: StartJob) -> bool:
         if job.name in self.jobs_seen:
             return False
+        self.shown[job.name] = job.shows
         self.jobs_seen[job.name] = Job(
             name=job.name,
             kind=job.kind,

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from bookie.ids import BookieId
+from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.reports import LossReport
 from bookie_operator.model.status import ClusterStatus, Condition, ConditionType
 from bookie_operator.model.task import BookieTask
@@ -22,11 +23,11 @@ GIVEN_UP = LossReport(
 )
 
 
-def crashed() -> tuple[Bookie, Bookie]:
+def crashed(of: BookieCluster | None = None) -> tuple[Bookie, Bookie]:
     """Two of three forgot: beyond the loss budget."""
     return (
-        bookie(B0, epoch=2, reason="UncleanShutdown", limbo=1),
-        bookie(B1, epoch=2, reason="UncleanShutdown", limbo=1),
+        bookie(B0, of=of, epoch=2, reason="UncleanShutdown", limbo=1),
+        bookie(B1, of=of, epoch=2, reason="UncleanShutdown", limbo=1),
     )
 
 
@@ -64,7 +65,7 @@ def loss(made: Plan) -> Condition:
 
 
 def test_a_decision_is_carried_out_beyond_the_loss_budget() -> None:
-    made = plan(PLAIN, observed(*crashed(), of=PLAIN, tasks=[WISH]), ClusterStatus())
+    made = plan(PLAIN, observed(*crashed(PLAIN), of=PLAIN, tasks=[WISH]), ClusterStatus())
     [one] = started(made)
     assert one.name == acceptance_job(WISH)
     assert one.decision == LossDecision(7, 5, "power cut", "ann")
