@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from bookie.ids import BookieId
-from bookie.tls.principals import Role
+from bookie.tls.principals import Principal, Role
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus, ConditionType
 from bookie_operator.model.tls import TlsMode
