@@ -1,7 +1,10 @@
 """The embedded ZooKeeper under TLS: who may speak to it, and what a renewal does."""
 
+import asyncio
 import socket
+import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,8 +12,10 @@ from bookie.errors import SettingsError, UnavailableError
 from bookie.metadata import renewal
 from bookie.metadata.embedded import EmbeddedSettings, EmbeddedZooKeeper
 from bookie.metadata.embedded_settings import REFUSALS_LOGGED_AT_ONCE
+from bookie.metadata.java_stores import KEYSTORE
 from bookie.monitoring.commands import ask
 from bookie.tls.principals import Role
+from fake_processes import until
 from tls_fleet import TlsFleet
 
 LOOK_S = 0.05
@@ -96,3 +101,18 @@ def test_a_server_with_the_certificate_of_a_bookie_does_not_start(
 def test_what_gives_it_renewed_files_ends_with_it(server: EmbeddedZooKeeper, fleet: TlsFleet):
     server.stop()
     renewal.renew(fleet.folder(Role.ZOOKEEPER), server.directory / "tls", server.pid, look_s=LOOK_S)
+
+
+async def test_what_could_not_be_written_is_written_once_it_can(
+    fleet: TlsFleet, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As on a disk that was full for a while."""
+    stores, credentials = tmp_path / "not-yet", fleet.folder(Role.ZOOKEEPER)
+    served = await asyncio.create_subprocess_exec("cat", stdin=subprocess.PIPE)
+    looks = partial(renewal.renew, credentials, stores, served.pid, look_s=LOOK_S)
+    renewing = asyncio.create_task(asyncio.to_thread(looks))
+    await until(lambda: "goes on with the files it had" in capfd.readouterr().err)
+    stores.mkdir()
+    await until(lambda: (stores / KEYSTORE).exists())
+    served.terminate()
+    await asyncio.gather(served.wait(), renewing)

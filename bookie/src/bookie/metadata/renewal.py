@@ -32,17 +32,29 @@ def start(credentials: Path, stores: Path, *, of: int) -> "subprocess.Popen[byte
 
 def renew(credentials: Path, stores: Path, pid: int, *, look_s: float = LOOK_S) -> None:
     """Until the process ends."""
-    written = None
+    written, reported = None, ""
     while _is_alive(pid):
         seen = stamps(credentials)
         if seen != written:
             # Also the first time: they may have changed since the server was given its files.
-            written = seen
-            try:
-                write_stores(credentials, stores)
-            except SettingsError as error:
-                print(f"warning: ZooKeeper goes on with the files it had: {error}", file=sys.stderr)
+            trouble = _written(credentials, stores)
+            written = None if trouble else seen
+            if trouble not in ("", reported):
+                print(
+                    f"warning: ZooKeeper goes on with the files it had: {trouble}", file=sys.stderr
+                )
+            reported = trouble
         time.sleep(look_s)
+
+
+def _written(credentials: Path, stores: Path) -> str:
+    """Why they could not be written, such as a full disk, which the next look tries again; empty:
+    they were."""
+    try:
+        write_stores(credentials, stores)
+    except (SettingsError, OSError) as error:
+        return str(error)
+    return ""
 
 
 def _is_alive(pid: int) -> bool:
