@@ -73,6 +73,16 @@ def test_an_outer_zookeeper_replaces_the_embedded_one() -> None:
     spec = rendered(f"--values={CLUSTER / 'values-external-zookeeper.yaml'}").spec
     assert spec.metadata.embedded is None
     assert spec.metadata.connect is not None and spec.metadata.connect.startswith("zk://zk-0.zk")
+    assert spec.metadata.credentials_secret is None
+
+
+def test_secrets_that_people_bring_are_named_in_the_spec() -> None:
+    asked = '{"mechanisms": ["tls", "digest-md5"], "usersSecret": "stock-users"}'
+    outside = f"--values={CLUSTER / 'values-external-zookeeper.yaml'}"
+    login = "--set=metadata.credentialsSecret=demo-zookeeper-login"
+    spec = rendered(outside, login, f"--set-json=authentication={asked}").spec
+    assert spec.metadata.credentials_secret == "demo-zookeeper-login"
+    assert spec.authentication is not None and spec.authentication.users_secret == "stock-users"
 
 
 def test_the_cluster_has_the_release_s_name() -> None:
