@@ -19,6 +19,7 @@ from bookie.ids import BookieId, LedgerId
 from bookie.metadata.boots import decode_boot, encode_boot
 from bookie.metadata.codec import decode_ledger, encode_ledger
 from bookie.metadata.cookie import decode_cookie, encode_cookie
+from bookie.metadata.login import read_login
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.service_info import decode_info, encode_info
 from bookie.protocol.availability import EntrySet
@@ -235,6 +236,7 @@ TARGETS: Final[Mapping[str, Target]] = {
     "facts": Target(read_facts),
     "runtime-file": Target(read_runtime, is_json=True),
     "users": Target(read_users),
+    "zookeeper-login": Target(in_file("credentials", read_login)),
     "advertised": Target(
         lambda raw: endpoints_of(addresses_of(raw.decode("utf-8", "replace"))), (ValueError,)
     ),

@@ -48,6 +48,12 @@ def test_the_password_is_shown_nowhere(scheme: str) -> None:
         f"scheme: kerberos\nuser: fleet\npassword: {SECRET}\n",
         f"scheme: digest\nuser: a:b\npassword: {SECRET}\n",
         f"scheme: [{SECRET}\n",
+        f"scheme: digest\nuser: fleet\npassword: other\n{SECRET}: 1\n",
+        "a: &a [x, x, x, x, x, x, x, x]\n"
+        + "".join(
+            f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n"
+            for old, new in zip("abcdefg", "bcdefgh", strict=True)
+        ),
     ],
 )
 def test_another_form_is_named_without_what_it_holds(tmp_path: Path, text: str) -> None:

@@ -5,14 +5,15 @@ or `sasl` (DIGEST-MD5), for servers with a JAAS file, where the name alone count
 can change. The password is shown nowhere.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal
 
-import yaml
 from kazoo.security import Id, make_digest_acl_credential
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from bookie.errors import SettingsError
+from bookie.yaml_text import parse_yaml
 
 DIGEST: Final = "digest"
 SASL: Final = "sasl"
@@ -56,13 +57,20 @@ def read_login(path: Path) -> Login:
 def parse_login(content: bytes, source: str) -> Login:
     """As `read_login`; `source`: what the content is of, for messages."""
     try:
-        tree = yaml.safe_load(content.decode("utf-8"))
-        if not isinstance(tree, dict):
-            raise SettingsError(f"found {source}, which holds no fields, {FORM}")
-        return Login.model_validate(tree)
-    except (yaml.YAMLError, UnicodeDecodeError):
+        trees = parse_yaml(content.decode("utf-8"))
+    except ValueError:
+        # Not chained: it shows what the content is.
         raise SettingsError(f"found {source}, which is no YAML, {FORM}") from None
+    if len(trees) != 1 or not isinstance(trees[0], dict):
+        raise SettingsError(f"found {source}, which holds no fields, {FORM}")
+    try:
+        return Login.model_validate(trees[0])
     except ValidationError as error:
-        wrong = {".".join(map(str, one["loc"])): one["msg"] for one in error.errors()}
-        what = "; ".join(f"{field}: {message}" for field, message in wrong.items())
+        what = "; ".join(sorted({_wrong(one["loc"], one["msg"]) for one in error.errors()}))
         raise SettingsError(f"found {source} with {what}, {FORM}") from None
+
+
+def _wrong(place: Sequence[int | str], words: str) -> str:
+    """A name that is none of ours may be anything, a password too."""
+    name = str(place[0]) if place else ""
+    return f"{name}: {words}" if name in Login.model_fields else "a field of another name"
