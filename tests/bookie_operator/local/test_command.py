@@ -187,6 +187,12 @@ def exported(root: Path) -> list[str]:
     return sorted(line for line in done.stdout.splitlines() if line.startswith("BOOKIE_"))
 
 
+def test_a_shell_gets_nothing_of_a_cluster_that_has_no_address_yet(tmp_path: Path) -> None:
+    write_json(LocalFolders(tmp_path).status_file, manifest())
+    done = run("local", "env", "--dir", str(tmp_path))
+    assert done.exit_code == 1 and "local wait" in done.output and "export" not in done.output
+
+
 def test_a_shell_gets_what_reaches_a_plain_cluster(tmp_path: Path) -> None:
     with_tls(tmp_path, "Off")
     assert exported(tmp_path) == ["BOOKIE_METADATA=zk://127.0.0.1:1/a'b"]

@@ -17,8 +17,14 @@ def exports(folders: LocalFolders, cluster: BookieCluster) -> str:
     """Lines for `eval`: the metadata store, this person's credentials where there is TLS, and the
     fleet's user of ZooKeeper's where it has one.
 
-    LocalError when TLS is in force and nobody has credentials for people.
+    LocalError while the store has no address yet, and when TLS is in force and nobody has
+    credentials for people.
     """
+    if not cluster.status.metadata.url:
+        raise LocalError(
+            f"found no address of a metadata store in {folders.status_file}, expected a cluster "
+            "that is up: `bookie-operator local wait` waits for it"
+        )
     variables = {"BOOKIE_METADATA": cluster.status.metadata.url}
     clients = TlsMode(cluster.status.tls.clients) if cluster.status.tls else TlsMode.OFF
     if clients is not TlsMode.OFF:
