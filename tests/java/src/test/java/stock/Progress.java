@@ -7,7 +7,8 @@ import org.junit.platform.launcher.TestExecutionListener;
 import org.junit.platform.launcher.TestIdentifier;
 import org.junit.platform.launcher.TestPlan;
 
-/** A line for each failure as it happens, with the claim that did not hold, and for slow tests. */
+/** A line for each failure as it happens, with the claim that did not hold, for each test that is skipped, with
+ * the reason, and for slow ones. */
 public final class Progress implements TestExecutionListener {
     private static final double SLOW_S = 5;
 
@@ -29,9 +30,16 @@ public final class Progress implements TestExecutionListener {
         double seconds = (System.nanoTime() - began.remove(test.getUniqueId())) / 1e9;
         if (result.getStatus() == TestExecutionResult.Status.FAILED) {
             result.getThrowable().ifPresent(why -> tell("FAILED", test, seconds, why.toString()));
+        } else if (result.getStatus() == TestExecutionResult.Status.ABORTED) {
+            result.getThrowable().ifPresent(why -> tell("skipped", test, seconds, why.getMessage()));
         } else if (test.isTest() && seconds > SLOW_S) {
             tell("slow", test, seconds, "");
         }
+    }
+
+    @Override
+    public void executionSkipped(TestIdentifier test, String reason) {
+        tell("skipped", test, 0, reason);
     }
 
     private void tell(String what, TestIdentifier test, double seconds, String why) {

@@ -23,6 +23,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 class SaslTest extends SuiteCase {
     @BeforeAll
     static void requirePasswords() {
+        Access.assumeBothAreServed(Tls.ALWAYS);
         Sasl.require();
     }
 

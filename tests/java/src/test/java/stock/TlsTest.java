@@ -22,6 +22,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 class TlsTest extends SuiteCase {
     @BeforeAll
     static void requireTls() {
+        Access.assumeBothAreServed(Sasl.ALWAYS);
         Tls.require();
     }
 
