@@ -1,7 +1,7 @@
 """One call of a bookie's control plane, from a command that has no event loop."""
 
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from bookie.cli.common import run, store_at
 from bookie.errors import UnavailableError
@@ -14,19 +14,29 @@ from bookie.wire.identity import Identity
 Reply = TypeVar("Reply")
 
 
-def asked(target: str, ask: Callable[[ControlPlane], Awaitable[Reply]]) -> Reply:
+class Registered(NamedTuple):
+    """Where the control plane of a bookie is that serves, and who it is."""
+
+    target: str
+    meant: Identity
+    has_tls: bool
+
+
+def asked(
+    target: str, ask: Callable[[ControlPlane], Awaitable[Reply]], *, has_tls: bool = True
+) -> Reply:
     """What the control plane at host:port answers to one call; an error ends the program."""
 
     async def work() -> Reply:
-        async with control_plane(target) as plane:
+        async with control_plane(target, has_tls=has_tls) as plane:
             return await ask(plane)
 
     reply: Reply = run(work())
     return reply
 
 
-async def registered(metadata: str, bookie_id: BookieId) -> tuple[str, Identity]:
-    """Where the control plane of a bookie is that serves, and who it is."""
+async def registered(metadata: str, bookie_id: BookieId) -> Registered:
+    """UnavailableError when the bookie does not serve."""
     async with store_at(metadata) as store:
         instance_id = await store.instance_id() or ""
         found = (await store.bookies()).get(bookie_id)
@@ -36,4 +46,5 @@ async def registered(metadata: str, bookie_id: BookieId) -> tuple[str, Identity]
             f"{bookie_id} is not registered with a control plane: it must serve for that"
         )
     where = at_port(endpoint.host, endpoint.port)
-    return where, Identity(instance_id, bookie_id, found.boot_epoch)
+    meant = Identity(instance_id, bookie_id, found.boot_epoch)
+    return Registered(where, meant, endpoint.has_tls)

@@ -58,7 +58,8 @@ async def _decisions_of(info: BookieInfo, instance_id: str) -> list[dict[str, An
     if endpoint is None:
         raise UnavailableError("it is registered without a control plane")
     meant = Identity(instance_id, info.bookie_id, info.boot_epoch)
-    async with control_plane(at_port(endpoint.host, endpoint.port), info.bookie_id) as plane:
+    where, has_tls = at_port(endpoint.host, endpoint.port), endpoint.has_tls
+    async with control_plane(where, info.bookie_id, has_tls=has_tls) as plane:
         health = await plane.health(Call(meant, DEADLINE_S))
     return [
         {

@@ -23,7 +23,9 @@ def read_only(metadata: str, output: str, bookie: str, off: bool) -> None:
 
     Writers go on with other bookies; it serves what it has, and recoveries may still write to it.
     """
-    target, meant = run(registered(metadata, BookieId(bookie)))
+    target, meant, has_tls = run(registered(metadata, BookieId(bookie)))
     call = Call(meant, DEADLINE_S)
-    phase = asked(target, lambda plane: plane.set_read_only(call, read_only=not off))
+    phase = asked(
+        target, lambda plane: plane.set_read_only(call, read_only=not off), has_tls=has_tls
+    )
     show_fields({"bookie": bookie, "phase": phase.value}, output=output)

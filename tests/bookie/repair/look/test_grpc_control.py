@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -18,14 +19,18 @@ from bookie.protocol.status import Status
 from bookie.repair.look.bookie_control import BookieControl
 from bookie.repair.look.grpc_control import AdminSettings, GrpcControl
 from bookie.testing.admin_service import served_control
+from bookie.testing.certificates import Authority
 from bookie.testing.control import FakeControl
 from bookie.testing.fleet import FakeFleet
 from bookie.testing.metadata import FaultyStore
+from bookie.tls.environment import DIRECTORY_VARIABLE, MODE_VARIABLE
+from bookie.tls.principals import Role
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.admin.bookie_admin_pb2_grpc import (
     BookieAdminServicer,
     add_BookieAdminServicer_to_server,
 )
+from bookie.wire.admin.client import Dial, dial_with
 from bookie.wire.admin.request_answer import RequestAnswer
 from bookie.wire.identity import Identity
 
@@ -295,3 +300,40 @@ async def test_a_bookie_with_marks_refuses_to_drain_and_a_silent_one_is_unknown(
     fleet[1].down = True
     assert await control.is_draining(fleet.ids[1]) is None
     assert not (await control.drain(fleet.ids[1])).accepted
+
+
+@pytest.mark.parametrize(("mode", "status"), [("Accepted", Status.OK), ("", Status.UNREACHABLE)])
+async def test_a_bookie_without_tls_is_asked_in_plain_where_that_is_accepted(
+    fleet: FakeFleet,
+    store: MetadataStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mode: str,
+    status: Status,
+) -> None:
+    authority = await asyncio.to_thread(Authority.make, tmp_path, "fleet")
+    monkeypatch.setenv(DIRECTORY_VARIABLE, str(authority.sign("job", Role.JOB).folder))
+    monkeypatch.setenv(MODE_VARIABLE, mode)
+    async with served_control(FakeControl(fleet, store)):
+        client = GrpcControl(store, settings=SETTINGS)
+        assert await client.flush(fleet.ids[0]) is status
+        await client.close()
+
+
+async def test_a_bookie_that_comes_back_with_tls_at_its_address_is_dialled_anew(
+    fleet: FakeFleet, store: MetadataStore
+) -> None:
+    dialled: list[bool] = []
+
+    def dial(has_tls: bool) -> Dial:
+        dialled.append(has_tls)
+        return dial_with(None)
+
+    async with served_control(FakeControl(fleet, store)) as ports:
+        one, there = fleet.ids[0], at(ports[fleet.ids[0]])
+        client = GrpcControl(store, settings=replace(SETTINGS, address_ttl_s=0.0), dial=dial)
+        for endpoint in (there, there, replace(there, auth=("tls",))):
+            await store.register(BookieInfo(one, (endpoint,)))
+            assert await client.flush(one) is Status.OK
+        await client.close()
+    assert dialled == [False, True]

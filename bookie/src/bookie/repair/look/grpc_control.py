@@ -22,7 +22,7 @@ from bookie.protocol.status import Status
 from bookie.repair.judge.columns import NO_ANSWER, Answer, holding_of
 from bookie.repair.judge.expect import Holding
 from bookie.repair.look.bookie_control import Marks
-from bookie.wire.admin.client import Call, CallError, ControlPlane, Dial, Failure, dial
+from bookie.wire.admin.client import Call, CallError, ControlPlane, Dial, Failure, dial_as
 from bookie.wire.admin.limbo_marks import Cleared, Mark
 from bookie.wire.admin.request_answer import RequestAnswer, RetractionAnswer
 
@@ -53,6 +53,8 @@ class _Line:
     """A bookie's control plane, and who may ask it now."""
 
     plane: ControlPlane
+    has_tls: bool
+    """As the bookie had registered when this was made."""
     calls: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CALLS_MAX))
 
 
@@ -60,8 +62,13 @@ class GrpcControl:
     """Implements `repair.look.bookie_control.BookieControl` over the network."""
 
     def __init__(
-        self, store: MetadataStore, *, settings: AdminSettings | None = None, dial: Dial = dial
+        self,
+        store: MetadataStore,
+        *,
+        settings: AdminSettings | None = None,
+        dial: Callable[[bool], Dial] = lambda has_tls: dial_as(has_tls=has_tls),
     ) -> None:
+        """`dial`: how a bookie is dialled that has registered with TLS, or without."""
         self._settings = settings or AdminSettings()
         self._dial = dial
         ttl_s = self._settings.address_ttl_s
@@ -226,8 +233,9 @@ class GrpcControl:
     @asynccontextmanager
     async def _line(self, bookie_id: BookieId, address: Address) -> AsyncIterator[ControlPlane]:
         target = at_port(address.endpoint.host, address.endpoint.port)
+        has_tls = address.endpoint.has_tls
         line = self._lines.get(bookie_id)
-        if line is not None and line.plane.target != target:
+        if line is not None and (line.plane.target, line.has_tls) != (target, has_tls):
             del self._lines[bookie_id]
             await line.plane.close()
             line = None
@@ -235,10 +243,10 @@ class GrpcControl:
             plane = ControlPlane(
                 target,
                 bookie_id=bookie_id,
-                dial=self._dial,
+                dial=self._dial(has_tls),
                 heard=lambda identity: self._addresses.saw(bookie_id, identity.epoch),
             )
-            line = self._lines[bookie_id] = _Line(plane)
+            line = self._lines[bookie_id] = _Line(plane, has_tls)
         async with line.calls:
             yield line.plane
 

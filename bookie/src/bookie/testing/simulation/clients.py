@@ -364,7 +364,7 @@ async def cluster_of(shared: Shared, store: MetadataStore) -> AsyncIterator[Clus
     control = GrpcControl(
         store,
         settings=AdminSettings(deadline_s=3.0, slow_deadline_s=20.0),
-        dial=dial(shared.network),
+        dial=lambda _has_tls: dial(shared.network),
     )
     try:
         yield Cluster(store, pool, control)

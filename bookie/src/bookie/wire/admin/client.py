@@ -153,7 +153,14 @@ class Held(NamedTuple):
 
 def dial(target: str, bookie_id: str = "") -> tuple[Any, Any]:
     """See `Dial`: over gRPC, under TLS when the environment names credentials."""
-    return dial_with(from_environment())(target, bookie_id)
+    return dial_as(has_tls=True)(target, bookie_id)
+
+
+def dial_as(*, has_tls: bool) -> Dial:
+    """The same to a bookie whose registration says whether it has TLS: one that has none is asked
+    in plain, where the environment accepts that."""
+    tls = from_environment()
+    return dial_with(tls if tls is not None and tls.is_for(has_tls=has_tls) else None)
 
 
 def dial_with(tls: ClientTls | None) -> Dial:
@@ -323,9 +330,11 @@ class ControlPlane:
 
 
 @asynccontextmanager
-async def control_plane(target: str, bookie_id: str = "") -> AsyncIterator[ControlPlane]:
-    """The control plane at host:port, closed at the end."""
-    plane = ControlPlane(target, bookie_id=bookie_id)
+async def control_plane(
+    target: str, bookie_id: str = "", *, has_tls: bool = True
+) -> AsyncIterator[ControlPlane]:
+    """The control plane at host:port, closed at the end. `has_tls`: as its registration says."""
+    plane = ControlPlane(target, bookie_id=bookie_id, dial=dial_as(has_tls=has_tls))
     try:
         yield plane
     finally:
