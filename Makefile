@@ -60,6 +60,7 @@ test-java: install
 	$(if $(and $(filter ours,$(FLEET)),$(if $(ONLY),,all)),$(foreach mode,$(MODES),$(BIN)/python tests/java --durability $(mode) $(SECURED) $(OF_EACH_MODE:%=--only %) &&) true)
 	$(if $(strip $(if $(filter ours,$(FLEET)),,other) $(ONLY) $(SECURED)),,$(BIN)/python tests/java --tls --sasl $(OF_SECURED:%=--only %))
 test-security: install ; PYTHONPATH=tests/security $(BIN)/python tests/security $(if $(JSON),--json $(JSON))
+test-security-kind: install ; PYTHONPATH=tests/security:e2e $(BIN)/python tests/security --kubernetes --json $(or $(JSON),$(RESULTS)/security-kind.json)
 test-ipv6: install ; PYTHONPATH=tests/support $(BIN)/python tests/ipv6
 bench: install ; $(BIN)/python -m benchmarks
 bench-full: install ; $(BIN)/python -m benchmarks --full --publish
@@ -136,4 +137,4 @@ release:
 load:
 	kind load docker-image --name $(CLUSTER) $(IMAGES:%=bookie-operator/%:$(TAG))
 
-.PHONY: install demo lines lint types test test-java test-security test-ipv6 proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale fuzz soak judge judge-local judge-mutants e2e bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds dashboards dashboards-proof older-chart base wheels constraints images sbom provenance contents scan release load
+.PHONY: install demo lines lint types test test-java test-security test-security-kind test-ipv6 proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale fuzz soak judge judge-local judge-mutants e2e bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds dashboards dashboards-proof older-chart base wheels constraints images sbom provenance contents scan release load

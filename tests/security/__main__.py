@@ -14,17 +14,27 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import data_ports
-import metadata_store
-from control_plane import Calls
+from catalogue import (
+    NOTHING,
+    OF_BOOKIES,
+    OF_JOBS,
+    Attack,
+    Doors,
+    by_a_persons_word,
+    of_client,
+    of_stranger,
+    on_control_plane,
+    reached,
+)
+from control_plane import Calls, compiled
 from strangers import Attacker, forger
+from verdicts import ON_EVERY_BOOKIE, Line, line_of, red, said
 
 SPEC: Final = {
     "replicas": 4,
@@ -47,30 +57,6 @@ MANIFEST: Final = {
 }
 FLEET_WORDS: Final = ("-m", "bookie_operator", "local")
 HALF_OPEN: Final = 200
-OF_JOBS: Final = frozenset(
-    {
-        "GetHealth",
-        "ListLimbo",
-        "GetAvailability",
-        "ClearLimbo",
-        "RecordLoss",
-        "RecheckEntries",
-        "Flush",
-    }
-)
-OF_BOOKIES: Final = frozenset({"GetHealth", "ListLimbo", "GetAvailability"})
-
-
-@dataclass(frozen=True, slots=True)
-class Attack:
-    """One try. `line`: of the threat model in docs/security.md."""
-
-    line: str
-    who: Attacker
-    what: str
-    run: Callable[[], tuple[bool, str]]
-    must_work: bool = False
-    """It is none: whoever may do it does it, by the same code."""
 
 
 class Target:
@@ -104,6 +90,15 @@ class Target:
             found.append(json.loads(file.read_text(encoding="utf-8")))
         return found
 
+    def doors(self, ledger_id: int) -> Doors:
+        """Of the first bookie."""
+        bookie, ports = self.bookies[0], self.bookies[0]["ports"]
+        hosts = self.url.partition("://")[2].partition("/")[0]
+        return Doors(
+            "127.0.0.1", ports["admin"], ports["stock"], ports["run"], hosts, bookie["bookieId"],
+            ledger_id,
+        )  # fmt: skip
+
     def insider(self, name: str) -> Attacker:
         return Attacker(f"a holder of the {name.split('-')[0]}'s", self.folder / "tls" / name)
 
@@ -127,90 +122,26 @@ def attacks(target: Target, folder: Path, ledger_id: int) -> Iterator[Attack]:
         uri=f"{fleet}/operator/operator",
     )  # fmt: skip
     client = target.insider("client-client")
-    calls = Calls(folder / "proto")
+    compiled(folder / "proto")
+    calls, doors = Calls(folder / "proto"), target.doors(ledger_id)
+    yield from reached(doors, stranger)
     insiders = (
-        (stranger, frozenset[str]()),
-        (forged, frozenset[str]()),
-        (client, frozenset[str]()),
+        (stranger, NOTHING),
+        (forged, NOTHING),
+        (client, NOTHING),
         (target.insider("job-job"), OF_JOBS),
         (target.insider("bookie-bookie-1"), OF_BOOKIES),
+        (target.insider("operator-operator"), frozenset(calls.methods)),
     )
-    bookie = target.bookies[0]
-    meant = {"bookie-id": bookie["bookieId"], "cluster-id": "any", "boot-epoch": "0"}
-    admin = f"127.0.0.1:{bookie['ports']['admin']}"
     for who, allowed in insiders:
-        for method in calls.methods:
-            if method not in allowed:
-                yield Attack(
-                    "control plane", who, method, partial(calls.call, who, admin, method, meant)
-                )
-    operator = target.insider("operator-operator")
-    health = partial(calls.call, operator, admin, "GetHealth", {})
-    yield Attack("control plane", operator, "GetHealth", health, must_work=True)
-    yield from _by_a_persons_word(target, calls, admin)
-    yield from _on_data_ports(bookie["ports"], (stranger, forged), client, ledger_id)
-    yield from _on_metadata(target, (stranger, forged), client)
-
-
-def _by_a_persons_word(target: Target, calls: Calls, admin: str) -> Iterator[Attack]:
-    """A loss of what nobody has lost. Who may say so is answered, by the entries that are there."""
+        yield from on_control_plane(doors, calls, who, allowed)
+    for who in (stranger, forged):
+        yield from of_stranger(doors, who)
+    yield from of_client(doors, client)
     job = target.insider("job-job")
     [person] = (target.folder / "tls").glob("person-*")
     for name, may in (("job-job", False), ("operator-operator", False), (person.name, True)):
-        who = target.insider(name)
-        record = partial(calls.call, who, admin, "RecordLoss", calls.meant(job, admin))
-        yield Attack("control plane", who, "a loss by a person's word", record, must_work=may)
-
-
-def _on_data_ports(
-    ports: Mapping[str, int], strangers: tuple[Attacker, ...], client: Attacker, ledger_id: int
-) -> Iterator[Attack]:
-    frame = data_ports.v2_read(ledger_id, 0)
-    read = partial(data_ports.ask_stock, client, ports["stock"], frame)
-    yield Attack("stock port", client, "read an entry, version 2", read, must_work=True)
-    for who in strangers:
-        for what, frame in (
-            ("read an entry, version 2", data_ports.v2_read(ledger_id, 0)),
-            ("fence a ledger, version 2", data_ports.v2_read(ledger_id, 0, fence=True)),
-        ):
-            yield Attack(
-                "stock port", who, what, partial(data_ports.ask_stock, who, ports["stock"], frame)
-            )
-        yield Attack(
-            "native port", who, "greet", partial(data_ports.greet_native, who, ports["run"])
-        )
-
-
-def _on_metadata(
-    target: Target, strangers: tuple[Attacker, ...], client: Attacker
-) -> Iterator[Attack]:
-    hosts = target.url.partition("://")[2].partition("/")[0]
-
-    def read(zk: Any) -> object:
-        return [zk.get(path)[0][:40] for path in metadata_store.ledger_znodes(zk, "/ledgers")]
-
-    def wipe(zk: Any) -> object:
-        paths = metadata_store.ledger_znodes(zk, "/ledgers")
-        return [zk.delete(path) for path in paths]
-
-    reading = partial(metadata_store.attempt, client, hosts, read)
-    yield Attack("ZooKeeper", client, "read all passwords", reading, must_work=True)
-    for who in strangers:
-        for what, work in (("read all passwords", read), ("delete all ledgers", wipe)):
-            yield Attack("ZooKeeper", who, what, partial(metadata_store.attempt, who, hosts, work))
-    for what, path in (
-        ("delete a bookie's cookie", "/ledgers/cookies/bookie-0"),
-        ("delete the instance id", "/ledgers/INSTANCEID"),
-        ("delete the layout", "/ledgers/LAYOUT"),
-    ):
-        work = partial(_delete, path=path)
-        yield Attack(
-            "ZooKeeper", client, what, partial(metadata_store.attempt, client, hosts, work)
-        )
-
-
-def _delete(zk: Any, *, path: str) -> object:
-    return zk.delete(path)
+        yield by_a_persons_word(doors, calls, target.insider(name), looks=job, may=may)
 
 
 @contextmanager
@@ -219,7 +150,7 @@ def half_opened(ports: Mapping[str, int]) -> Iterator[None]:
     held = [
         one
         for port in (ports["run"], ports["stock"], ports["admin"])
-        for one in data_ports.half_open(port, count=HALF_OPEN)
+        for one in data_ports.half_open(("127.0.0.1", port), count=HALF_OPEN)
     ]
     try:
         yield
@@ -231,9 +162,19 @@ def half_opened(ports: Mapping[str, int]) -> Iterator[None]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, help="where the lines go as well")
+    parser.add_argument(
+        "--kubernetes",
+        action="store_true",
+        help="attack a cluster on kind, not one of this machine",
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="security-") as name:
         folder = Path(name)
+        if options.kubernetes:
+            from on_kind import attack_on_kind  # needs the harness of e2e on its path
+
+            lines, after = attack_on_kind(folder)
+            return _judged(lines, after, options.json) if lines else 0
         target = Target(folder / "fleet")
         manifest = folder / "target.yaml"
         manifest.write_text(json.dumps(MANIFEST), encoding="utf-8")
@@ -246,29 +187,33 @@ def main() -> int:
 
 def _attacked(target: Target, folder: Path, report: Path | None) -> int:
     text = "".join(f"line {number}\n" for number in range(500))
-    told = target.person("ledger", "write", "-", "--lines", "--output", "json", typed=text)
+    told = target.person(
+        "ledger", "write", "-", "--lines", "--output", "json", *ON_EVERY_BOOKIE, typed=text
+    )
     ledger_id = json.loads(told)["ledger_id"]
-    lines, red = [], 0
+    lines = []
     for attack in attacks(target, folder, ledger_id):
-        refused, words = attack.run()
-        is_red = refused is attack.must_work
-        red += is_red
-        verdict = ("RED " if is_red else "") + ("refused" if refused else "worked")
-        lines.append(
-            {"line": attack.line, "who": attack.who.name, "what": attack.what, "came": words,
-             "verdict": verdict},
-        )  # fmt: skip
-        print(f"{verdict:11} {attack.line:14} {attack.who.name:60} {attack.what:26} {words:.110}")
+        lines.append(line_of(attack))
+        print(said(lines[-1]))
     with half_opened(target.bookies[0]["ports"]):
         found = target.person("ledger", "read", str(ledger_id), "--raw")
-    intact = found == text.replace("\n", "")
     whole = "everything that must be there is there" in target.person("audit")
-    print(f"{'ok' if intact else 'RED':11} what was written is read back while handshakes hang")
-    print(f"{'ok' if whole else 'RED':11} an audit finds every copy")
+    after = {
+        "what was written is read back while handshakes hang": found == text.replace("\n", ""),
+        "an audit finds every copy": whole,
+    }
+    return _judged(lines, after, report)
+
+
+def _judged(lines: Sequence[Line], after: Mapping[str, bool], report: Path | None) -> int:
+    for what, holds in after.items():
+        print(f"{'ok' if holds else 'RED':11} {what}")
     if report is not None:
-        report.write_text(json.dumps({"lines": lines, "intact": intact, "whole": whole}, indent=1))
-    print(f"{len(lines) - red} passed, {red} failed")
-    return int(bool(red) or not intact or not whole)
+        report.parent.mkdir(parents=True, exist_ok=True)
+        report.write_text(json.dumps({"lines": list(lines), "after": dict(after)}, indent=1))
+    failed = red(lines)
+    print(f"{len(lines) - failed} passed, {failed} failed")
+    return int(bool(failed) or not all(after.values()) or not lines)
 
 
 if __name__ == "__main__":

@@ -11,20 +11,26 @@ import grpc
 from strangers import Attacker
 
 PROTO: Final = Path(__file__).parents[2] / "bookie/src/bookie/wire/admin/bookie_admin.proto"
+MODULE: Final = "bookie_admin_pb2"
 DEADLINE_S: Final = 5.0
 REFUSALS: Final = (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAVAILABLE)
 """The bookie's own word, and a handshake that did not come to its end."""
 
 
+def compiled(folder: Path) -> Path:
+    """The published proto as a module of Python, made for this run."""
+    folder.mkdir()
+    words = ["-m", "grpc_tools.protoc", f"-I{PROTO.parent}", f"--python_out={folder}"]
+    subprocess.run([sys.executable, *words, PROTO.name], check=True)
+    return folder / f"{MODULE}.py"
+
+
 class Calls:
-    """The service as its proto describes it, compiled for this run."""
+    """The service as its proto describes it; `folder` has what `compiled` made."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir()
-        words = ["-m", "grpc_tools.protoc", f"-I{PROTO.parent}", f"--python_out={folder}"]
-        subprocess.run([sys.executable, *words, PROTO.name], check=True)
         sys.path.insert(0, str(folder))
-        self.messages = importlib.import_module("bookie_admin_pb2")
+        self.messages = importlib.import_module(MODULE)
         self.service = self.messages.DESCRIPTOR.services_by_name["BookieAdmin"]
 
     @property
@@ -85,5 +91,6 @@ def _channel(attacker: Attacker, target: str) -> grpc.Channel:
     shown = grpc.ssl_channel_credentials(
         attacker.read("ca.crt"), attacker.read("tls.key"), attacker.read("tls.crt")
     )
-    port = target.rpartition(":")[2]
-    return grpc.secure_channel(f"localhost:{port}", shown)
+    # Every server's certificate has this name: the attacker does not care whom it calls.
+    name = (("grpc.ssl_target_name_override", "localhost"),)
+    return grpc.secure_channel(target, shown, options=name)

@@ -14,6 +14,8 @@ RCODE_END: Final = 12
 """An answer begins with its length, the request's first word and a return code; 102 is EUA."""
 
 
+Place = tuple[str, int]
+"""Host and port."""
 HELLO: Final = 7
 """The native wire's first message."""
 
@@ -25,10 +27,10 @@ def v2_read(ledger_id: int, entry_id: int, *, fence: bool = False, key: bytes = 
     return struct.pack(">i", len(body)) + body
 
 
-def ask_stock(attacker: Attacker, port: int, frame: bytes) -> tuple[bool, str]:
+def ask_stock(attacker: Attacker, place: Place, frame: bytes) -> tuple[bool, str]:
     """Refused: no entry comes back. By TLS from the first byte, or in plain."""
     try:
-        with _connected(attacker, port) as connection:
+        with _connected(attacker, place) as connection:
             connection.sendall(frame)
             answer = _frame(connection)
     except OSError as error:
@@ -39,11 +41,11 @@ def ask_stock(attacker: Attacker, port: int, frame: bytes) -> tuple[bool, str]:
     return code == 102, f"code {code} ({'unauthorized' if code == 102 else 'ANSWERED'})"
 
 
-def greet_native(attacker: Attacker, port: int) -> tuple[bool, str]:
+def greet_native(attacker: Attacker, place: Place) -> tuple[bool, str]:
     """A HELLO that means nobody in particular; refused: no OK comes back."""
     hello = struct.pack(">IBBHQ", 2, HELLO, 0, 0, 1) + b"{}"
     try:
-        with _connected(attacker, port) as connection:
+        with _connected(attacker, place) as connection:
             connection.sendall(hello)
             answer = connection.recv(4096)
     except OSError as error:
@@ -51,18 +53,18 @@ def greet_native(attacker: Attacker, port: int) -> tuple[bool, str]:
     return not answer or b"TLS only" in answer, repr(answer[16:120]) if answer else "closed"
 
 
-def half_open(port: int, *, count: int) -> list[socket.socket]:
+def half_open(place: Place, *, count: int) -> list[socket.socket]:
     """Connections that begin a handshake and say nothing more."""
     found = []
     for _ in range(count):
-        one = socket.create_connection(("127.0.0.1", port), WAIT_S)
+        one = socket.create_connection(place, WAIT_S)
         one.sendall(b"\x16\x03\x01\x02\x00\x01")
         found.append(one)
     return found
 
 
-def _connected(attacker: Attacker, port: int) -> socket.socket:
-    plain = socket.create_connection(("127.0.0.1", port), WAIT_S)
+def _connected(attacker: Attacker, place: Place) -> socket.socket:
+    plain = socket.create_connection(place, WAIT_S)
     if attacker.folder is None:
         return plain
     context = ssl.create_default_context(cadata=attacker.read("ca.crt").decode())

