@@ -12,6 +12,7 @@ import judge_java
 import pytest
 from bookie.metadata.opening import open_store
 from harness.commands import CommandError, run
+from harness.credentials import Credentials
 from harness.fleet import BKC
 from harness.kube import Object, wait_for
 from harness.manifests import CLUSTER
@@ -29,7 +30,7 @@ def outside_url(story: Story) -> str:
     assert service is not None
     [node] = story.kube.items("nodes")
     [host] = [one["address"] for one in node["status"]["addresses"] if one["type"] == "InternalIP"]
-    return f"zk://{host}:{service['spec']['ports'][0]['nodePort']}/ledgers"
+    return f"zks://{host}:{service['spec']['ports'][0]['nodePort']}/ledgers"
 
 
 def instances(cluster: Object) -> dict[str, str]:
@@ -51,8 +52,12 @@ async def registered(url: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.story("oo", "clients outside of the Kubernetes cluster, by ports of the node")
-def test_clients_outside_reach_every_bookie(story: Story, tmp_path: Path) -> None:
+def test_clients_outside_reach_every_bookie(
+    story: Story, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     story.up()
+    tls = Credentials(story.fleet).written_to(tmp_path / "tls", "client")
+    monkeypatch.setenv("BOOKIE_TLS__DIRECTORY", str(tls))
     before = instances(story.fleet.object())
     story.fleet.change({"external": {"type": "NodePort", "zookeeper": True}})
     story.fleet.wait("addresses", lambda found: len(advertising(found)) == 4, seconds=60)
@@ -65,7 +70,7 @@ def test_clients_outside_reach_every_bookie(story: Story, tmp_path: Path) -> Non
     wait_for("registrations with addresses outside", all_registered, seconds=KUBELET_S)
     assert instances(story.fleet.object()) == before, "nobody was restarted"
 
-    judge = judge_java.Judge(judge_java.build().classpath(), tmp_path, url)
+    judge = judge_java.Judge(judge_java.build().classpath(), tmp_path, url, tls)
     writer = judge.write(seconds=600, seed=1, options=WRITING)
     time.sleep(WRITE_S)  # is the load, not a wait
     epoch = story.fleet.epoch("bookie-1")
