@@ -95,8 +95,8 @@ class Credentials:
         targets = [f"{self._host(bookie)}:{port}" for bookie in bookies for port in PORTS]
         targets.append(f"{ZOOKEEPER}:2181")
         script = (ROOT / "e2e" / "pods" / "served.py").read_text(encoding="utf-8")
-        inside = ("exec", "--stdin", WRITER, "--", "python", "-", *targets)
-        found: Object = json.loads(self._kube(*inside, stdin=script).splitlines()[-1])
+        inside = ("exec", WRITER, "--", "python", "-c", script, *targets)
+        found: Object = json.loads(self._kube(*inside).splitlines()[-1])
         return found
 
     def _host(self, bookie: str) -> str:

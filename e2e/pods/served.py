@@ -1,7 +1,7 @@
 """Prints which certificate each server shows now, and by whom it is signed, as JSON.
 
-Run by a bookie's image, with credentials of the fleet: `python - host:port ...`. It connects anew,
-as every client does, by the standard library and `cryptography` alone.
+Run by a bookie's image with credentials of the fleet: `python -c SCRIPT host:port ...`. It connects
+anew, as every client does, by the standard library and `cryptography` alone.
 """
 
 import json

@@ -11,6 +11,7 @@ from harness.credentials import MOUNTED_S, Credentials
 from harness.fleet import condition_of
 from harness.kube import Object, wait_for
 from harness.manifests import ACCEPTED, OFF, REQUIRED
+from harness.settings import PATIENCE
 from harness.story import Story
 from harness.watch import Seen
 
@@ -77,7 +78,7 @@ def is_uninterrupted(story: Story, said: Object) -> None:
         said["longest_gap_s"], story.numbers.get("longest_gap_s", 0)
     )
     assert said["trouble"] == {}, said
-    assert said["longest_gap_s"] <= GAP_MAX_S, said
+    assert said["longest_gap_s"] <= GAP_MAX_S * PATIENCE, said
 
 
 def reasons_of_events(story: Story) -> set[str]:

@@ -18,6 +18,7 @@ from catalogue import (
     OF_JOBS,
     Attack,
     Doors,
+    by_a_persons_word,
     of_client,
     of_stranger,
     on_control_plane,
@@ -58,6 +59,8 @@ def attacks(plan: Mapping[str, Any]) -> Iterator[Attack]:
         yield from on_control_plane(doors, calls, who, ALLOWED[role])
         if role == "client":
             yield from of_client(doors, who)
+        if role == "job":
+            yield by_a_persons_word(doors, calls, who, looks=who, may=False)
     if tokens := plan["tokens"]:
         who = Attacker(plan["account"], None)
         yield from OF_TOKENS[tokens](who, api_server.Names(**plan["names"]))
