@@ -42,6 +42,12 @@ LOSS: Final = {
     "reason": "disks burnt",
     "approvedBy": "kubernetes-admin",
 }
+COLLECTION: Final = {
+    "type": "approve-collection",
+    "bookie": "bookie-1",
+    "planId": "p1",
+    "approvedBy": "kubernetes-admin",
+}
 CONNECT: Final = "zk://zk-0.zk:2181,zk-1.zk:2181/ledgers"
 
 Change = Mapping[str, Any]
@@ -211,6 +217,7 @@ ACCEPTED_TASKS: Final[Mapping[str, Change]] = {
     "index-rebuild of all disks": {"type": "index-rebuild", "bookie": "bookie-1"},
     "rereplicate": {"type": "rereplicate"},
     "rereplicate a bookie of others": {"type": "rereplicate", "bookie": "10.0.0.7:3181"},
+    "approve-collection": COLLECTION,
     "accept-loss": LOSS,
     "accept-loss of the greatest ledger": LOSS | {"ledger": 2**63 - 1},
 }
@@ -221,6 +228,10 @@ REFUSED_TASKS: Final[Mapping[str, tuple[Change, str]]] = {
     "approve no plan": (
         {"type": "approve-cookie-fix", "bookie": "bookie-1"},
         "planId is needed: it names the fix that is approved",
+    ),
+    "approve a collection by nobody's word": (
+        COLLECTION | {"approvedBy": None},
+        "planId and approvedBy are needed: what is approved, and by whom",
     ),
     "lose no ledger": (LOSS | {"ledger": None}, "ledger, reason and approvedBy are needed"),
     "lose without a reason": (LOSS | {"reason": ""}, "ledger, reason and approvedBy are needed"),

@@ -21,6 +21,7 @@ ROLE: Final = f"{NAMESPACE}-demo-bookie-operator-decisions"
 POLLS: Final = 100
 POLL_S: Final = 0.2
 FIX: Final = {"type": "approve-cookie-fix", "bookie": "bookie-1", "planId": "71ec255cbc1f"}
+COLLECTION: Final = FIX | {"type": "approve-collection"}
 LOSS: Final = {"type": "accept-loss", "ledger": 7, "reason": "disks burnt"}
 
 
@@ -98,6 +99,8 @@ def test_to_accept_a_loss_is_a_right_of_its_own() -> None:
     why = until_refused("jo", LOSS | {"approvedBy": "jo"})
     assert "jo may not accept-loss" in why and ROLE in why
     assert "jo may not approve-cookie-fix" in until_refused("jo", FIX | {"approvedBy": "jo"})
+    why = until_refused("jo", COLLECTION | {"approvedBy": "jo"})
+    assert "jo may not approve-collection" in why
 
 
 def test_who_has_the_right_decides_under_the_own_name_alone() -> None:

@@ -15,8 +15,13 @@ from bookie.wire.admin.bookie_admin_pb2_grpc import (
     BookieAdminServicer,
     add_BookieAdminServicer_to_server,
 )
+from bookie.wire.admin.health import Health
 from bookie.wire.identity import Identity
 from bookie_operator.control import Addressee, GrpcControl
+from bookie_operator.model.status import ClusterStatus
+from bookie_operator.plan.planner import plan
+from bookie_operator.status_tree.pending import held_collections
+from operator_scenes import bookie, cluster, observed, task
 from server_lab import ME, ServerLab
 
 MEANT = Identity("cluster", "bookie-0", 2)
@@ -46,6 +51,32 @@ async def older() -> AsyncIterator[str]:
     await server.stop(None)
 
 
+HELD = ("collection_held", "collection_plan_id")
+
+
+def address_of(server: ServerLab) -> Addressee:
+    assert server.bookie is not None
+    address = at_port(loopback(), server.bookie.ports["admin"])
+    return Addressee(address, server.bookie.control.identity())
+
+
+async def holding(server: ServerLab) -> Health:
+    """A real bookie whose ledgers were all deleted."""
+    every, brake = {"collectIntervalSeconds": 0.01, "collectGraceSeconds": 0.01}, 2
+    server.tree["storage"] = every | {"collectBrakeFrom": brake}
+    await server.start()
+    ledgers = [await server.ledger() for _ in range(3)]
+    for ledger in ledgers:
+        await server.add(ledger, 0)
+    for ledger in ledgers:
+        await server.store.delete_ledger(ledger)
+    state = server.bookie.state  # type: ignore[union-attr]
+    await server.until(lambda: state.collection_plan != "" and state.ledgers_missing == 3)
+    health = await GrpcControl().health(address_of(server))
+    assert health is not None
+    return health
+
+
 async def test_what_an_older_bookie_was_asked_to_do_counts_as_done(older: str) -> None:
     control = GrpcControl()
     try:
@@ -55,6 +86,24 @@ async def test_what_an_older_bookie_was_asked_to_do_counts_as_done(older: str) -
             await control.approve(Addressee(older, MEANT), plan_id="wrong", approved_by="ann")
     finally:
         await control.close()
+
+
+async def test_the_operator_finds_and_approves_what_a_bookie_of_this_version_holds(
+    idle_server: ServerLab,
+) -> None:
+    health, addressee, control = await holding(idle_server), address_of(idle_server), GrpcControl()
+    held = bookie("bookie-0", **{name: getattr(health, name) for name in HELD})
+    [found] = held_collections(plan(cluster(), observed(held), ClusterStatus()).status)
+    assert found.plan_id == health.collection_plan_id
+    with pytest.raises(UnavailableError, match="refused: the collection that waits is"):
+        await control.approve_collection(addressee, plan_id="f00d", approved_by="ann")
+    await control.approve_collection(addressee, plan_id=found.plan_id, approved_by="ann")
+    after = await control.health(addressee)
+    assert after is not None
+    wish = task("approve-collection", bookie="bookie-0", planId=found.plan_id, approvedBy="ann")
+    seen = observed(bookie("bookie-0", decisions=after.decisions), tasks=[wish])
+    assert plan(cluster(), seen, ClusterStatus()).tasks["task-1"].phase == "Succeeded"
+    await control.close()
 
 
 async def test_a_phase_of_another_version_is_no_answer(older: str) -> None:

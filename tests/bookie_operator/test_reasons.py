@@ -97,7 +97,7 @@ def predicates() -> set[str]:
     return found - set(ACTIONS)
 
 
-ACTIONS = ("Start", "Repair", "AcceptLoss", "RebuildIndex", "ReplaceDisk", "ScaleDown")
+ACTIONS = ("Start", "Repair", "AcceptLoss", "Collect", "RebuildIndex", "ReplaceDisk", "ScaleDown")
 OF_CONDITIONS = reasons("Verdict", "Verdict | None") - {INVALID_SPEC, *ACTIONS}
 OF_DEGRADED = {
     *(reasons("_Reason") - {"True"}),
@@ -216,7 +216,9 @@ SCENES: dict[str, Callable[[], ClusterStatus]] = {
     "RereplicationFindings": lambda: with_status(
         rereplication=RereplicationStatus(finished_at=LOOKED, clean=False)
     ),
-    "CollectionHeld": lambda: told(bookie(B0, collection_held="90 of 100 ledgers")),
+    "CollectionHeld": lambda: told(
+        bookie(B0, collection_held="90 of 100; approve plan f00d", collection_plan_id="f00d")
+    ),
     "CertificatesInvalid": lambda: told(
         bookie(B0, process_facts={"tls": TlsMode.ACCEPTED}),
         tls=TlsView(hosts={}, denied="secrets is forbidden"),

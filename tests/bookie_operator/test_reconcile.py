@@ -160,6 +160,23 @@ async def test_the_name_of_who_decided_says_whether_it_was_proved(
     assert loop.control.approved == [("bookie-0", "plan-1", name)]
 
 
+@pytest.mark.parametrize(
+    ("is_proved", "name"), [(True, "ann"), (False, "ann (as written, not proved)")]
+)
+async def test_a_collection_is_approved_in_the_name_of_who_decided(
+    loop: Loop, is_proved: bool, name: str
+) -> None:
+    loop.reconciler = Reconciler(loop.platform, loop.observer, loop.control, names_proved=is_proved)
+    await loop.settle()
+    held = bookie("bookie-0", collection_held="90 of 100", collection_plan_id="plan-1")
+    loop.control.healths["bookie-0"] = held.health
+    wish = {"bookie": "bookie-0", "planId": "plan-1", "approvedBy": "ann"}
+    loop.platform.tasks_seen = [task("approve-collection", **wish)]
+    await loop.run()
+    assert loop.control.collections == [("bookie-0", "plan-1", name)]
+    assert "CollectionApproved" in loop.platform.reasons
+
+
 async def test_d11_a_namesake_of_another_cluster_is_no_bookie_of_this_one(loop: Loop) -> None:
     await loop.settle()
     namesake = bookie("bookie-0", epoch=1).health

@@ -148,7 +148,8 @@ class Person:
                 age = self._platform.now() - refused.since
                 if refused.predicate == NOT_REREPLICATED and age.total_seconds() >= THINKS_S:
                     self._ask_for_new_members(refused.bookie)
-                if refused.predicate in PERSONS and age.total_seconds() >= THINKS_S:
+                is_fix = refused.action == "CookieFix"
+                if is_fix and refused.predicate in PERSONS and age.total_seconds() >= THINKS_S:
                     self._approve(refused.bookie, refused.message)
 
     def _ask_for_new_members(self, bookie: str) -> None:

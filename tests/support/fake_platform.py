@@ -220,6 +220,8 @@ class FakeControl:
 
     healths: dict[str, Health | None] = field(default_factory=dict)
     approved: list[tuple[str, str, str]] = field(default_factory=list)
+    collections: list[tuple[str, str, str]] = field(default_factory=list)
+    """Approved ones."""
     drains: list[tuple[str, bool]] = field(default_factory=list)
     on_approval: Health | None = None
     on_drain: Health | None = None
@@ -232,6 +234,12 @@ class FakeControl:
 
     async def approve(self, to: Addressee, *, plan_id: str, approved_by: str) -> None:
         self.approved.append((to.address, plan_id, approved_by))
+        self.meant.append(to.meant)
+        if self.on_approval is not None:
+            self.healths[to.address] = self.on_approval
+
+    async def approve_collection(self, to: Addressee, *, plan_id: str, approved_by: str) -> None:
+        self.collections.append((to.address, plan_id, approved_by))
         self.meant.append(to.meant)
         if self.on_approval is not None:
             self.healths[to.address] = self.on_approval

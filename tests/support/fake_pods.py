@@ -73,6 +73,9 @@ class FakeBookies:
     async def approve(self, to: Addressee, *, plan_id: str, approved_by: str) -> None:
         raise AssertionError("nothing waits for approval here")
 
+    async def approve_collection(self, to: Addressee, *, plan_id: str, approved_by: str) -> None:
+        raise AssertionError("nothing waits for approval here")
+
     async def drain(self, to: Addressee, *, cancel: bool) -> None:
         self.draining -= {to.address}
         self.draining |= set() if cancel else {to.address}

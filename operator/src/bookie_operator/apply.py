@@ -17,6 +17,7 @@ from bookie_operator.model.task import recorded_name
 from bookie_operator.observed import Observed
 from bookie_operator.plan.actions import (
     Action,
+    ApproveCollection,
     ApproveCookieFix,
     CertificateAction,
     CreateVolume,
@@ -101,6 +102,8 @@ class Applier:
                 return Event("DrainBegun", "it takes no new entries", bookie_id)
             case ApproveCookieFix():
                 return await self._approve(action, observed)
+            case ApproveCollection():
+                return await self._approve_collection(action, observed)
             case StartJob():
                 return await self._start(action)
             case StopJob(name, reason):
@@ -122,6 +125,13 @@ class Applier:
         await self._control.approve(to, plan_id=action.plan_id, approved_by=by)
         text = f"fix {action.plan_id} approved by {by}"
         return Event("CookieFixApproved", text, action.bookie_id)
+
+    async def _approve_collection(self, action: ApproveCollection, observed: Observed) -> Event:
+        to = _control_of(action.bookie_id, observed)
+        by = recorded_name(action.approved_by, is_proved=self._names_proved)
+        await self._control.approve_collection(to, plan_id=action.plan_id, approved_by=by)
+        text = f"plan {action.plan_id} approved by {by}"
+        return Event("CollectionApproved", text, action.bookie_id, "Warning")
 
     def _named(self, name: str) -> str:
         """For records: without an admission policy anybody may write any name but the operator's,

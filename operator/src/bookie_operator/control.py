@@ -1,4 +1,4 @@
-"""The operator's end of bookies' control planes: health, approvals of cookie fixes, drains.
+"""The operator's end of bookies' control planes: health, approvals, drains.
 
 Every call has a deadline, and names the process it means: pods get the addresses of pods that are
 gone. A bookie that does not answer is None, which nobody reads as healthy; so is another's answer.
@@ -15,6 +15,7 @@ from bookie.tls.client_tls import ClientTls
 from bookie.tls.credentials import CredentialsFolder
 from bookie.wire.admin.client import Call, ControlPlane, Dial, dial_with
 from bookie.wire.admin.health import Health, Phase
+from bookie.wire.admin.request_answer import RequestAnswer
 from bookie.wire.identity import Identity
 
 LOGGER: Final = logging.getLogger(__name__)
@@ -39,6 +40,10 @@ class Control(Protocol):
     async def health(self, to: Addressee) -> Health | None: ...
 
     async def approve(self, to: Addressee, *, plan_id: str, approved_by: str) -> None: ...
+
+    async def approve_collection(
+        self, to: Addressee, *, plan_id: str, approved_by: str
+    ) -> None: ...
 
     async def drain(self, to: Addressee, *, cancel: bool) -> None: ...
 
@@ -87,8 +92,13 @@ class GrpcControl:
         """UnavailableError when the bookie did not take it; it may be asked again."""
         plane, call = await self._plane(to), Call(to.meant, DEADLINE_S)
         taken = await plane.approve_cookie_fix(call, plan_id=plan_id, by=approved_by)
-        if not taken.accepted:
-            raise UnavailableError(f"the bookie at {to.address} refused: {taken.message}")
+        _check_taken(taken, to)
+
+    async def approve_collection(self, to: Addressee, *, plan_id: str, approved_by: str) -> None:
+        """UnavailableError when the bookie did not take it; it may be asked again."""
+        plane, call = await self._plane(to), Call(to.meant, DEADLINE_S)
+        taken = await plane.approve_collection(call, plan_id=plan_id, by=approved_by)
+        _check_taken(taken, to)
 
     async def drain(self, to: Addressee, *, cancel: bool) -> None:
         """UnavailableError when the bookie did not take it; it may be asked again."""
@@ -127,3 +137,8 @@ class GrpcControl:
                 raise UnavailableError(f"the operator's credentials: {error}") from error
         self._folder.look()
         return self._folder
+
+
+def _check_taken(answer: RequestAnswer, to: Addressee) -> None:
+    if not answer.accepted:
+        raise UnavailableError(f"the bookie at {to.address} refused: {answer.message}")

@@ -70,12 +70,15 @@ def test_a5_a_store_that_went_back_is_to_be_mended_before_anything_else_happens(
 
 
 def test_a5_a_held_collection_names_the_bookie_and_the_command_of_its_approval() -> None:
-    told = hints_for(bookie("bookie-2", collection_held="90 of 100 ledgers"))[0]
-    assert "deleted on purpose" in told.text
-    assert " ".join(told.command) == (
-        "exec -it demo-bookie-2-0 -c bookie -- "
-        "bookie collect approve bookie-2 --metadata zks://here:2181/ledgers"
-    )
+    why = "90 of 100 ledgers; approve plan f00d if they were deleted on purpose"
+    held = {"collection_held": why, "collection_plan_id": "f00d"}
+    told = [
+        " ".join(hint.command)
+        for hint in hints_for(bookie("bookie-2", **held), bookie("bookie-3", **held))
+        if "deleted on purpose" in hint.text
+    ]
+    words = "bookie approve-collection {} --cluster demo --plan f00d"
+    assert told == [words.format("bookie-2"), words.format("bookie-3")]
 
 
 def test_d4_what_to_do_about_a_bookie_that_takes_no_entries() -> None:

@@ -1,10 +1,12 @@
 """What people ask by `kubectl bookie`: tasks that are created, followed, and judged."""
 
 import json
+from typing import Any
 
 import pytest
 from kubectl_lab import FakeLab, tree_of
 
+Tree = dict[str, Any]
 RUNNING = {"phase": "Running", "target": "demo-job-1", "startedAt": "2026-01-01T00:10:01Z"}
 DONE = {"phase": "Succeeded", "message": "the fix was made"}
 FAILED = {"phase": "Failed", "message": "12 ledgers in limbo, 30 unchecked are left"}
@@ -65,6 +67,46 @@ class TestApprove:
         lab.put_cluster("approval")
         done = lab.run("approve", "bookie-9", "--yes")
         assert done.exit_code == 2 and "expected a bookie of cluster demo: bookie-0" in done.stderr
+
+
+def holding(plan_id: str = "f00d") -> Tree:
+    """A cluster whose bookie-1 waits with this collection."""
+    tree = tree_of("healthy")
+    since = "2026-01-01T00:00:00Z"
+    why = {"action": "Collect", "bookie": "bookie-1", "predicate": "AwaitingApproval"}
+    words = f"90 of 100 ledgers here are gone; approve plan {plan_id} (`x`)"
+    tree["status"]["blocked"] = [why | {"since": since, "message": words}]
+    return tree
+
+
+class TestApproveCollection:
+    def test_the_plan_that_waits_is_approved_in_the_name_that_the_api_server_says(
+        self, lab: FakeLab
+    ) -> None:
+        lab.put("bookieclusters", holding())
+        lab.end_tasks("approve-collection", RUNNING, DONE)
+        done = lab.run("approve-collection", "bookie-1", stdin="y\n")
+        wanted = {"cluster": "demo", "type": "approve-collection", "bookie": "bookie-1"}
+        assert lab.created() == [wanted | {"planId": "f00d", "approvedBy": "ann"}]
+        assert done.exit_code == 0 and "90 of 100 ledgers here are gone" in done.stderr
+
+    def test_who_does_not_say_that_they_were_deleted_approves_nothing(self, lab: FakeLab) -> None:
+        lab.put("bookieclusters", holding())
+        done = lab.run("approve-collection", "bookie-1", stdin="n\n")
+        assert done.exit_code == 1 and not lab.created()
+
+    def test_another_plan_than_the_one_that_was_seen_is_refused(self, lab: FakeLab) -> None:
+        lab.put("bookieclusters", holding("beef"))
+        done = lab.run("approve-collection", "bookie-1", "--plan", "f00d", "--yes")
+        assert done.exit_code == 1 and "found plan beef waiting" in done.stderr
+        assert not lab.created()
+
+    def test_a_bookie_that_holds_nothing_back_is_told_with_those_that_do(
+        self, lab: FakeLab
+    ) -> None:
+        lab.put("bookieclusters", holding())
+        done = lab.run("approve-collection", "bookie-2", "--yes")
+        assert done.exit_code == 1 and "waiting for a person: bookie-1" in done.stderr
 
 
 class TestRepair:

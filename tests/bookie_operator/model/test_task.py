@@ -46,6 +46,21 @@ def test_a_decision_is_complete(change: dict[str, Any], sentence: str) -> None:
     assert sentence in refusal(**(LOSS | change))
 
 
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"bookie": ""}, "bookie: found nothing, expected the bookie to approve-collection"),
+        ({"planId": ""}, "planId: found nothing, expected the id of the plan"),
+        ({"approvedBy": " "}, "approvedBy: found nothing, expected the person"),
+    ],
+)
+def test_an_approval_of_a_collection_says_what_and_who(
+    change: dict[str, str], sentence: str
+) -> None:
+    words = {"bookie": "bookie-1", "planId": "f00d", "approvedBy": "ann"} | change
+    assert sentence in refusal(type="approve-collection", **words)
+
+
 @pytest.mark.parametrize("bookie", ["", "bookie-7", "10.0.0.7:3181", "Zk_host.a:3181"])
 def test_a_re_replication_may_name_any_bookie_or_none(bookie: str) -> None:
     spec = parse(BookieTask, tree(type="rereplicate", bookie=bookie), source="task.yaml").spec
@@ -59,7 +74,7 @@ def test_what_no_bookie_can_be_called_is_refused() -> None:
 def test_decommission_is_told_what_to_do_instead() -> None:
     told = refusal(type="decommission", bookie="bookie-0")
     assert "spec.type: found 'decommission', which is no task: lower spec.replicas" in told
-    assert "repair, audit, scrub, rereplicate, approve-cookie-fix, replace-disk" in told
+    assert "repair, audit, scrub, rereplicate, approve-cookie-fix, approve-collection" in told
 
 
 def test_another_type_is_told_what_there_is() -> None:

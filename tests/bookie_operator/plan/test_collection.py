@@ -10,7 +10,13 @@ from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus, ConditionType
 from bookie_operator.model.task import BookieTask
 from bookie_operator.observed import Bookie, Job, JobKind
-from bookie_operator.plan.actions import Destructive, PauseCollection, StartJob, StopJob
+from bookie_operator.plan.actions import (
+    ApproveCollection,
+    Destructive,
+    PauseCollection,
+    StartJob,
+    StopJob,
+)
 from bookie_operator.plan.planner import Plan, plan
 from operator_scenes import HEALTHY, at, bookie, cluster, fix_request, observed, task
 
@@ -85,10 +91,25 @@ def test_a5_collection_that_waits_for_a_person_is_told_with_its_numbers() -> Non
         ),
         ((bookie(B3),), [], cluster(replicas=3)),
         ((), [task("accept-loss", ledger=7, entry=5, reason="r", approvedBy="ann")], cluster()),
+        (
+            (bookie(B1, collection_held="90 of 100", collection_plan_id="plan-1"),),
+            [task("approve-collection", bookie=B1, planId="plan-1", approvedBy="ann")],
+            cluster(),
+        ),
         ((bookie(B1, epoch=2, reason="UncleanShutdown", limbo=3),), [], cluster()),
         ((), [], cluster(flushIntervalSeconds=77)),
     ],
-    ids=["disk", "persons-fix", "fix", "removal", "drain", "loss", "repair", "restart"],
+    ids=[
+        "disk",
+        "persons-fix",
+        "fix",
+        "removal",
+        "drain",
+        "loss",
+        "collection",
+        "repair",
+        "restart",
+    ],
 )
 def test_a5_nothing_is_taken_away_while_the_store_looks_rolled_back(
     special: tuple[Bookie, ...], tasks: list[BookieTask], of: BookieCluster
@@ -99,7 +120,8 @@ def test_a5_nothing_is_taken_away_while_the_store_looks_rolled_back(
         fleet.append(bookie(B1, of=cluster()))
     made = look(*fleet, of=of, tasks=tasks)
     jobs = [a for a in made.actions if isinstance(a, StartJob) and a.kind is not JobKind.AUDIT]
-    assert not jobs and not any(isinstance(action, Destructive) for action in made.actions)
+    taking = Destructive | ApproveCollection
+    assert not jobs and not any(isinstance(action, taking) for action in made.actions)
     refused = [refusal for refusal in made.refusals if refusal.predicate == "MetadataRolledBack"]
     assert refused and WHY in refused[0].message
     assert made.status.disruptions_allowed == 0

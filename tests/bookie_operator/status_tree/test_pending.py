@@ -6,7 +6,12 @@ from bookie.protocol.status import Status
 from bookie.wire.admin.health import Phase
 from bookie_operator.model.status import ClusterStatus, RepairStatus
 from bookie_operator.plan.planner import plan
-from bookie_operator.status_tree.pending import Undecidable, pending_fixes, undecidable
+from bookie_operator.status_tree.pending import (
+    Undecidable,
+    held_collections,
+    pending_fixes,
+    undecidable,
+)
 from kubectl_lab import cluster_of
 from operator_scenes import bookie, cluster, fix_request, observed
 
@@ -44,6 +49,14 @@ def test_a_fix_that_waits_for_the_budget_is_found() -> None:
 
 def test_a_fix_that_the_operator_approves_by_itself_waits_for_nobody() -> None:
     assert not pending_fixes(status_of(bookie("bookie-1", phase=WAITING, fix=fix_request())))
+
+
+def test_a_collection_is_found_by_its_plan_and_no_fix_is_taken_for_one() -> None:
+    held = bookie("bookie-1", collection_held="x; approve plan f00d (y)", collection_plan_id="f00d")
+    waiting = bookie("bookie-2", phase=WAITING, fix=fix_request("beef"))
+    status = status_of(held, waiting, cookieFix={"policy": "Approve"})
+    assert [(one.bookie, one.plan_id) for one in held_collections(status)] == [("bookie-1", "f00d")]
+    assert [one.plan_id for one in pending_fixes(status)] == ["beef"]
 
 
 def test_a_ledger_that_no_recovery_can_end_is_found() -> None:

@@ -121,6 +121,7 @@ class Collector:
                 f"{len(plan.ledgers)} of {plan.held} ledgers here are gone from the metadata "
                 f"store, more than {self.rules.share_max:.0%}: none of them is collected. If they "
                 f"were deleted on purpose, approve plan {plan.plan_id} (`bookie collect approve "
+                f"{self.state.bookie_id}`, on Kubernetes `kubectl bookie approve-collection "
                 f"{self.state.bookie_id}`); if not, bring the metadata store back"
             )
         self.state.collection_held = held

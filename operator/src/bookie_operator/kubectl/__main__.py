@@ -180,6 +180,36 @@ def approve(
     return task_requests.ask(kubectl, wish, **how)
 
 
+@plugin.command("approve-collection")
+@click.argument("bookie")
+@cluster_option
+@click.option("--plan", "plan_id", help="Approve only if this is the plan that waits.")
+@by_option("Who approves.")
+@yes_option
+@following
+@output_option("text")
+@with_kubectl
+def approve_collection(
+    kubectl: Kubectl,
+    bookie: str,
+    name: str | None,
+    plan_id: str | None,
+    by: str | None,
+    yes: bool,
+    **how: Any,
+) -> int:
+    """Let BOOKIE drop what so many deleted ledgers left that it asks first.
+
+    Only for ledgers that were deleted on purpose: their entries go from its disks.
+    """
+    wish = task_requests.collection_approval(
+        the_cluster(kubectl, name), bookie, plan_id=plan_id, by=by or kubectl.user()
+    )
+    if not screen.confirmed("Were these ledgers deleted on purpose?", yes=yes):
+        return Exit.FAILED
+    return task_requests.ask(kubectl, wish, **how)
+
+
 @plugin.command("replace-disk")
 @click.argument("bookie")
 @click.argument("disk")

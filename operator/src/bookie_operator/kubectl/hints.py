@@ -24,7 +24,7 @@ from bookie_operator.model.status import (
     IncidentOutcome,
     RepairState,
 )
-from bookie_operator.status_tree.pending import pending_fixes, undecidable
+from bookie_operator.status_tree.pending import held_collections, pending_fixes, undecidable
 
 _AUDIT_HELPS: Final = ("AuditPending", "AuditStale")
 _LOSSES: Final = {
@@ -168,15 +168,13 @@ def _metadata(name: str, status: ClusterStatus) -> Iterator[Hint]:
             '(docs/operating.md, "A metadata store that went back"). To stop all else:',
             ("bookie", "pause", "--cluster", name),
         )
-    held = status.condition(ConditionType.COLLECTION_HELD)
-    if held is not None and held.status == "True":
-        bookie = held.message.partition(":")[0]
+    for held in held_collections(status):
         yield Hint(
-            "Many ledgers are gone from the metadata store, and their entries are kept. Only if "
-            "they were deleted on purpose:",
+            f"Many ledgers of {held.bookie} are gone from the metadata store, and their entries "
+            "are kept. Only if they were deleted on purpose:",
             (
-                *("exec", "-it", f"{name}-{bookie}-0", "-c", "bookie", "--"),
-                *("bookie", "collect", "approve", bookie, "--metadata", status.metadata.url),
+                *("bookie", "approve-collection", held.bookie),
+                *("--cluster", name, "--plan", held.plan_id),
             ),
         )
     if not status.metadata.reachable and status.metadata.url:

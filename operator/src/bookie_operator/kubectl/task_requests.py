@@ -24,7 +24,7 @@ from bookie_operator.model.status import AttemptStatus, BookieState, ClusterStat
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskType
 from bookie_operator.status_tree.ages import count
 from bookie_operator.status_tree.bookies import disk_text
-from bookie_operator.status_tree.pending import pending_fix, pending_fixes
+from bookie_operator.status_tree.pending import held_collections, pending_fix, pending_fixes
 
 Wish = dict[str, Any]
 _FOUND: Final[Mapping[TaskType, Callable[[ClusterStatus], AttemptStatus]]] = {
@@ -61,6 +61,32 @@ def approval(cluster: BookieCluster, bookie: str, *, plan_id: str | None, by: st
         "limbo, and takes the disks as its own; a repair brings the copies back."
     )
     return made | {"planId": fix.plan_id, "approvedBy": by}
+
+
+def collection_approval(
+    cluster: BookieCluster, bookie: str, *, plan_id: str | None, by: str
+) -> Wish:
+    """Approve the collection that waits on `bookie`, after saying what it is."""
+    made = wish(cluster, TaskType.APPROVE_COLLECTION, bookie=bookie)
+    found = held_collections(cluster.status)
+    held = next((one for one in found if one.bookie == bookie), None)
+    if held is None:
+        others = ", ".join(one.bookie for one in found) or "none"
+        raise KubectlError(
+            f"found no collection that waits on {bookie}, expected one that its brake holds; "
+            f"waiting for a person: {others}"
+        )
+    if plan_id not in (None, held.plan_id):
+        raise KubectlError(
+            f"found plan {held.plan_id} waiting on {bookie}, expected {plan_id}: other ledgers are "
+            "gone since; look again (kubectl bookie status)"
+        )
+    screen.tell(f"{bookie}: {held.message}")
+    screen.tell(
+        "With your word it drops the entries of these ledgers, as long as they stay missing. What "
+        "is collected cannot be brought back; ledgers that are deleted later are not in the plan."
+    )
+    return made | {"planId": held.plan_id, "approvedBy": by}
 
 
 def _nothing_pending(cluster: BookieCluster, bookie: str) -> str:

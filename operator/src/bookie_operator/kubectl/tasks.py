@@ -18,6 +18,7 @@ from bookie_operator.model.base import API_VERSION
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.manifest import parse
 from bookie_operator.model.status import (
+    COLLECT,
     ClusterStatus,
     ConditionType,
 )
@@ -34,6 +35,7 @@ ACTIONS: Final = {
     TaskType.SCRUB: "Scrub",
     TaskType.REREPLICATE: "Rereplicate",
     TaskType.APPROVE_COOKIE_FIX: "CookieFix",
+    TaskType.APPROVE_COLLECTION: COLLECT,
     TaskType.REPLACE_DISK: "ReplaceDisk",
     TaskType.INDEX_REBUILD: "RebuildIndex",
     TaskType.RESTART: "Restart",

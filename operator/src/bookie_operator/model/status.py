@@ -21,6 +21,8 @@ INCIDENTS_MAX: Final = 50
 """Older closed incidents are dropped; open ones never."""
 
 CLASSES_MAX: Final = 32
+COLLECT: Final = "Collect"
+"""Action in `blocked`: entries of deleted ledgers are to go, and wait for a person."""
 LAST_COPY: Final = "LastCopy"
 """Predicate, and reason of the loss budget: a last known copy might go."""
 NOT_REREPLICATED: Final = "NotRereplicated"

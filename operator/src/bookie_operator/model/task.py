@@ -32,6 +32,7 @@ class TaskType(StrEnum):
     SCRUB = "scrub"
     REREPLICATE = "rereplicate"
     APPROVE_COOKIE_FIX = "approve-cookie-fix"
+    APPROVE_COLLECTION = "approve-collection"
     REPLACE_DISK = "replace-disk"
     REPLACE_BOOKIE = "replace-bookie"
     INDEX_REBUILD = "index-rebuild"
@@ -91,12 +92,17 @@ class TaskSpec(Resource):
                     "self.type in "
                     "['repair', 'audit', 'scrub', 'rereplicate', 'accept-loss'] || "
                     "self.bookie != ''",
-                    "bookie is needed by approve-cookie-fix, replace-disk, replace-bookie, "
-                    "index-rebuild and restart",
+                    "bookie is needed by approve-cookie-fix, approve-collection, replace-disk, "
+                    "replace-bookie, index-rebuild and restart",
                 ),
                 rule(
                     "self.type != 'approve-cookie-fix' || self.planId != ''",
                     "planId is needed: it names the fix that is approved",
+                ),
+                rule(
+                    "self.type != 'approve-collection' || "
+                    "self.planId != '' && self.approvedBy != ''",
+                    "planId and approvedBy are needed: what is approved, and by whom",
                 ),
                 rule("self.type != 'replace-disk' || self.disk != ''", "disk is needed"),
                 rule(
@@ -111,20 +117,22 @@ class TaskSpec(Resource):
     cluster: Name
     """Name of the BookieCluster, in the task's namespace."""
     type: TaskType
-    """What to do: `repair`, `audit`, `scrub`, `rereplicate`, `approve-cookie-fix`, `replace-disk`,
-    `replace-bookie`, `index-rebuild`, `restart` or `accept-loss`."""
+    """What to do: `repair`, `audit`, `scrub`, `rereplicate`, `approve-cookie-fix`,
+    `approve-collection`, `replace-disk`, `replace-bookie`, `index-rebuild`, `restart` or
+    `accept-loss`."""
     bookie: BookieName = ""
-    """The bookie that it is about, such as `bookie-1`. Needed by approve-cookie-fix, replace-disk,
-    replace-bookie, index-rebuild and restart; without it a repair looks after every ledger, and a
-    rereplicate after what BookKeeper's marks name."""
+    """The bookie that it is about, such as `bookie-1`. Needed by approve-cookie-fix,
+    approve-collection, replace-disk, replace-bookie, index-rebuild and restart; without it a repair
+    looks after every ledger, and a rereplicate after what BookKeeper's marks name."""
     disk: ShortText = ""
     """The disk of replace-disk, or of index-rebuild, where empty means all ledger disks; a name of
     `storage.disks`."""
     plan_id: ShortText = ""
-    """For approve-cookie-fix: the fix that is approved, as `status.blocked` of the cluster names
-    it."""
+    """For approve-cookie-fix and approve-collection: the plan that is approved, as `status.blocked`
+    of the cluster names it."""
     approved_by: ShortText = ""
-    """Who decides; needed by accept-loss, where it goes into the loss record."""
+    """Who decides; needed by approve-collection, and by accept-loss, where it goes into the loss
+    record."""
     ledger: Id | None = None
     """Whose loss is accepted: the ledger that no recovery can close."""
     entry: Id | None = None
@@ -161,11 +169,19 @@ class TaskSpec(Resource):
             raise ValueError(f"bookie: found nothing, expected the bookie to {self.type.value}")
         if self.type is TaskType.APPROVE_COOKIE_FIX and not self.plan_id:
             raise ValueError("planId: found nothing, expected the id of the pending fix (status)")
+        if self.type is TaskType.APPROVE_COLLECTION:
+            self._check_approval()
         if self.type is TaskType.REPLACE_DISK and not self.disk:
             raise ValueError("disk: found nothing, expected the name of a disk")
         if self.type is TaskType.ACCEPT_LOSS:
             self._check_decision()
         return self
+
+    def _check_approval(self) -> None:
+        if not self.plan_id:
+            raise ValueError("planId: found nothing, expected the id of the plan that waits")
+        if not self.approved_by.strip():
+            raise ValueError("approvedBy: found nothing, expected the person who decides")
 
     def _check_decision(self) -> None:
         if self.ledger is None:

@@ -165,6 +165,15 @@ class ApproveCookieFix:
 
 
 @dataclass(frozen=True, slots=True)
+class ApproveCollection:
+    """Let a bookie collect the deleted ledgers that its brake holds, by the word of a person."""
+
+    bookie_id: BookieId
+    plan_id: str
+    approved_by: str
+
+
+@dataclass(frozen=True, slots=True)
 class ReplaceVolume:
     """Stop the bookie gracefully and delete volume `uid`; a new one is created. Destructive."""
 
@@ -331,6 +340,7 @@ Action = (
     | StartBookie
     | RestartBookie
     | ApproveCookieFix
+    | ApproveCollection
     | ReplaceVolume
     | ReplaceBookie
     | ExpandVolume

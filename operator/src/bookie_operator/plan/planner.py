@@ -33,6 +33,7 @@ from bookie_operator.plan.budget import Budget, budget_of
 from bookie_operator.plan.causes import suspicions
 from bookie_operator.plan.certificates import certificates
 from bookie_operator.plan.collection import pausing
+from bookie_operator.plan.collection_approvals import collection_approvals
 from bookie_operator.plan.conditions import conditions
 from bookie_operator.plan.copies import copies_of
 from bookie_operator.plan.disks import Fixes, cookie_fixes
@@ -108,9 +109,9 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     refusals += refused
     certified = certificates(pass_)
     accepting = acceptances(pass_, certified, rolled_back=budget.rolled_back)
-    refusals += accepting.refusals
+    collecting = collection_approvals(pass_, rolled_back=budget.rolled_back)
     repairing = repairs(pass_)
-    refusals += repairing.refusals
+    refusals += [*accepting.refusals, *collecting.refusals, *repairing.refusals]
     is_busy = len(resting(wanted, observed)) < len(wanted)
     draining = drains(pass_, DrainGate(budget, repairing.wants_to_run, is_busy))
     refusals += draining.refusals
@@ -140,7 +141,7 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     # Repairs first. Each is carried out for itself, whatever becomes of those before it.
     actions: list[Action] = [*pausing(pass_), *certified.actions, *repairing.actions]
     actions += [*accepting.actions, *due_first(wanted, observed)[:1], *provided, *mending.actions]
-    actions += [*auditing.actions, *replicating.actions, *scrubbing.actions]
+    actions += [*auditing.actions, *replicating.actions, *scrubbing.actions, *collecting.actions]
     actions += [*draining.actions, *expansions(pass_), *expired(pass_)]
     failures = wanted_failures(observed, [*actions, *wanted]) + jobs_without_pods(observed)
     refusals += failure_refusals(failures)

@@ -21,6 +21,7 @@ from bookie_operator.plan.actions import (
     DeleteTask,
     StartJob,
 )
+from bookie_operator.plan.collection_approvals import follow_collection
 from bookie_operator.plan.losses import follow_acceptance
 from bookie_operator.plan.mends import can_be_mended, is_for_all
 from bookie_operator.plan.passes import Pass
@@ -98,6 +99,8 @@ def _follow(
         return _ended(task, pass_.now, TaskPhase.FAILED, why_not)
     if task.spec.type is TaskType.APPROVE_COOKIE_FIX:
         return _follow_approval(pass_, task, actions)
+    if task.spec.type is TaskType.APPROVE_COLLECTION:
+        return follow_collection(pass_, task, actions)
     if task.spec.type is TaskType.RESTART:
         return follow_restart(pass_, task, actions)
     if task.spec.type is TaskType.REPLACE_DISK:

@@ -1,6 +1,6 @@
-"""What waits for a person, read out of a cluster's status: cookie fixes, undecidable ledgers.
+"""What waits for a person, read out of a cluster's status: cookie fixes, collections, losses.
 
-The status tells both in sentences, which name what an approval or an acceptance must name: the
+The status tells them in sentences, which name what an approval or an acceptance must name: the
 plan's id, the ledger and the entry. Tests hold the patterns against the sentences' own origin.
 """
 
@@ -8,7 +8,13 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from bookie_operator.model.status import BookieState, BookieStatus, ClusterStatus, DiskStatus
+from bookie_operator.model.status import (
+    COLLECT,
+    BookieState,
+    BookieStatus,
+    ClusterStatus,
+    DiskStatus,
+)
 
 _PLAN: Final = re.compile(r"\bapprove plan (\S+)")
 _UNDECIDABLE: Final = re.compile(r"\bledger ([0-9]+) entry ([0-9]+) cannot be decided")
@@ -24,6 +30,15 @@ class PendingFix:
     predicate: str
     message: str
     disks: tuple[DiskStatus, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldCollection:
+    """A bookie that asks before it drops what so many deleted ledgers left."""
+
+    bookie: str
+    plan_id: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -49,6 +64,17 @@ def pending_fix(status: ClusterStatus, bookie: BookieStatus) -> PendingFix | Non
 def pending_fixes(status: ClusterStatus) -> list[PendingFix]:
     found = (pending_fix(status, bookie) for bookie in status.bookies)
     return [fix for fix in found if fix is not None]
+
+
+def held_collections(status: ClusterStatus) -> list[HeldCollection]:
+    """As far as a person may approve them by their plans."""
+    asked = [item for item in status.blocked if item.action == COLLECT]
+    found = ((item, _PLAN.search(item.message)) for item in asked)
+    return [
+        HeldCollection(item.bookie, plan[1], item.message)
+        for item, plan in found
+        if plan is not None
+    ]
 
 
 def undecidable(status: ClusterStatus) -> list[Undecidable]:
