@@ -48,7 +48,6 @@ READY_S: Final = 90.0
 ATTACKS_S: Final = 300.0
 SPARK: Final = "spark-stranger"
 SPARK_S: Final = 240.0
-QUOTA: Final = "no-executors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,21 +199,19 @@ class Field:
     def at_driver(self) -> Iterator[Line]:
         """A5: a stranger's executors at the driver of an audit; then it gets its own.
 
-        A quota keeps these away meanwhile: a driver that has them is soon done.
+        No node takes these meanwhile: a driver that has them is soon done.
         """
         self.fleet.wait_condition("DurabilityVerified", seconds=SPARK_S)  # no other driver runs
-        before = {
-            pod["metadata"]["name"]: pod["status"]["phase"] for pod in self.kube.items("pods")
-        }
-        count = list(before.values()).count("Running") + 1
-        self.kube.apply(manifests.quota(TARGET, QUOTA, {"pods": str(count)}))
+        before = {str(pod["metadata"]["name"]) for pod in self.kube.items("pods")}
         self.kube.apply(manifests.task(TARGET, "attacked", {"type": "audit"}))
         driver = wait_for("a driver of Spark", lambda: self._driver(before), seconds=READY_S)
-        words = ("exec", SPARK, "--", "python", f"{CODE}/spark_in_pod.py", driver)
+        nodes = self._kind.nodes()
+        self.kube("cordon", *nodes)
         try:
+            words = ("exec", SPARK, "--", "python", f"{CODE}/spark_in_pod.py", driver)
             told = self.kube(*words, seconds=SPARK_S)
         finally:
-            self.kube.delete("resourcequota", QUOTA, wait=True)
+            self.kube("uncordon", *nodes)
         for line in told.splitlines():
             if line.startswith("["):
                 what, refused, came = json.loads(line)

@@ -25,6 +25,7 @@ AUTHENTICATED: Final = (
     "-Dspark.network.crypto.enabled=true",
     "-Dspark.network.crypto.authEngineVersion=2",
     "-Dspark.network.crypto.cipher=AES/GCM/NoPadding",
+    "-Dspark.network.crypto.saslFallback=false",
 )
 REGISTERED: Final = "Successfully registered with driver"
 REFUSALS: Final = ("Unknown challenge message", "Authentication failed", "SecurityException")
