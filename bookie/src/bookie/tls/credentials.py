@@ -7,6 +7,7 @@ use. `ca.crt` may hold several authorities, as it does while one is replaced by 
 
 import logging
 import ssl
+import time
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,8 @@ log = logging.getLogger(__name__)
 
 OF_ANOTHER_KEY: Final = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH")
 """How OpenSSL calls a key that is not the certificate's."""
+HANDSHAKES_SETTLE_S: Final = 0.2
+"""How long gRPC's control plane begins no handshake when its files were renewed."""
 MALFORMED: Final = (
     ValueError,
     x509.DuplicateExtension,
@@ -84,13 +87,27 @@ class CredentialsFolder:
 
     def server_credentials(self) -> Any:
         """For a gRPC server, whose clients have to show a certificate; it asks at each handshake
-        whether there are others."""
+        whether there are others.
+
+        Others are never given without need, and not at once: gRPC frees what they replace while a
+        handshake on another thread may be about to begin with it (grpc/grpc#36693).
+        """
+        first = self.current
+        given = self.generation
 
         def changed() -> Any:
-            return _grpc_configuration(self.current)
+            nonlocal given
+            now = self.current
+            if self.generation == given:
+                return None
+            given = self.generation
+            # gRPC holds the lock by which handshakes begin: those that passed it take hold of what
+            # is to be replaced meanwhile, in microseconds.
+            time.sleep(HANDSHAKES_SETTLE_S)
+            return _grpc_configuration(now)
 
         return grpc.dynamic_ssl_server_credentials(
-            _grpc_configuration(self.current), changed, require_client_authentication=True
+            _grpc_configuration(first), changed, require_client_authentication=True
         )
 
     def channel_credentials(self) -> Any:
