@@ -219,6 +219,7 @@ ACCEPTED_TASKS: Final[Mapping[str, Change]] = {
     "rereplicate a bookie of others": {"type": "rereplicate", "bookie": "10.0.0.7:3181"},
     "approve-collection": COLLECTION,
     "accept-loss": LOSS,
+    "retract-loss": LOSS | {"type": "retract-loss"},
     "accept-loss of the greatest ledger": LOSS | {"ledger": 2**63 - 1},
 }
 REFUSED_TASKS: Final[Mapping[str, tuple[Change, str]]] = {
@@ -238,6 +239,10 @@ REFUSED_TASKS: Final[Mapping[str, tuple[Change, str]]] = {
     "lose on nobody's word": (
         LOSS | {"approvedBy": None},
         "ledger, reason and approvedBy are needed",
+    ),
+    "take back one entry": (
+        LOSS | {"type": "retract-loss", "entry": 5},
+        "entry is of accept-loss: all that is recorded of the ledger is taken back",
     ),
     "lose a negative ledger": (LOSS | {"ledger": -1}, "should be greater than or equal to 0"),
     "no cluster": ({"cluster": None}, "spec.cluster: Required value"),

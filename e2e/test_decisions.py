@@ -99,8 +99,8 @@ def test_to_accept_a_loss_is_a_right_of_its_own() -> None:
     why = until_refused("jo", LOSS | {"approvedBy": "jo"})
     assert "jo may not accept-loss" in why and ROLE in why
     assert "jo may not approve-cookie-fix" in until_refused("jo", FIX | {"approvedBy": "jo"})
-    why = until_refused("jo", COLLECTION | {"approvedBy": "jo"})
-    assert "jo may not approve-collection" in why
+    for other in (COLLECTION, LOSS | {"type": "retract-loss"}):
+        assert f"jo may not {other['type']}" in until_refused("jo", other | {"approvedBy": "jo"})
 
 
 def test_who_has_the_right_decides_under_the_own_name_alone() -> None:

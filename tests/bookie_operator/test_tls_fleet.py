@@ -14,7 +14,7 @@ from bookie_operator.model.status import ConditionType
 from bookie_operator.model.tls import TlsMode
 from bookie_operator.observe import Observer
 from bookie_operator.plan.actions import IssueCertificate
-from bookie_operator.plan.losses import acceptance_job
+from bookie_operator.plan.decisions import decision_job
 from bookie_operator.platform.credential_files import authorities_of, certificate_of
 from bookie_operator.reconcile import Reconciler
 from bookie_operator.tls_view import Issuer
@@ -351,7 +351,7 @@ async def test_no_key_is_in_events_or_statuses() -> None:
 async def test_a_decision_has_a_certificate_for_as_long_as_its_job_runs() -> None:
     one = await secure()
     wish = task("accept-loss", ledger=7, reason="power cut", approvedBy="ann")
-    job, ann = acceptance_job(wish), one.platform.holder(Role.DECISION, "ann")
+    job, ann = decision_job(wish), one.platform.holder(Role.DECISION, "ann")
     one.platform.tasks_seen = [wish]
     await one.run(1)
     assert ann in one.platform.vault.files and job not in one.platform.jobs_seen

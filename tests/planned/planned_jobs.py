@@ -66,6 +66,7 @@ async def run_job(job: StartJob, shared: Shared, store: MetadataStore, *, told: 
 
 async def _work(job: StartJob, cluster: Cluster) -> Tree:
     if job.decision is not None:
+        assert job.kind is JobKind.ACCEPT_LOSS, "nobody takes a loss back here"
         return await _accept(job.decision, cluster)
     name, *words = job_words(job, URL, ())
     command = command_line.get_command(click.Context(command_line), name)

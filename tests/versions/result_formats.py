@@ -8,12 +8,14 @@ from typing import Any, Final
 
 from bookie.cli.summary import failure_of, summary_of
 from bookie.ids import EntryId
+from bookie.protocol.availability import EntrySet
 from bookie.repair.jobs.audit_job import AuditRequest, audit
 from bookie.repair.jobs.drain_job import DrainRequest, drain
 from bookie.repair.jobs.evacuation import EvacuationSettings
 from bookie.repair.jobs.repair_job import RepairRequest, repair
 from bookie.repair.jobs.rereplication_job import RereplicateRequest, rereplicate
 from bookie.repair.mend.accept_loss import accept_loss
+from bookie.repair.mend.retract_loss import retract_loss
 from bookie.repair.reports.progress_lines import say_nothing
 from bookie_operator.observed import JobKind
 from format_tables import Table, of_shape
@@ -66,6 +68,17 @@ async def _lost() -> Document:
     return decision.json()
 
 
+async def _retracted() -> Document:
+    """Taken back by two; one does not answer."""
+    lab = await RepairLab(5).start()
+    ledger = (await lab.ledger(entries=5)).ledger_id
+    third = EntrySet.from_ranges([(EntryId(3), EntryId(3))])
+    lab.control.lost |= {(lab.ids[0], ledger): third, (lab.ids[2], ledger): third}
+    lab.fleet[1].down = True
+    done = await retract_loss(lab.cluster, ledger, by="jo", reason="a mistake")
+    return done.json()
+
+
 async def _all() -> dict[JobKind, Document]:
     looked, repaired = await _repaired()
     return {
@@ -76,6 +89,7 @@ async def _all() -> dict[JobKind, Document]:
         JobKind.DRAIN: await _drained(),
         JobKind.REREPLICATE: await _rereplicated(),
         JobKind.ACCEPT_LOSS: await _lost(),
+        JobKind.RETRACT_LOSS: await _retracted(),
     }
 
 
@@ -89,6 +103,6 @@ def shapes(found: dict[JobKind, Document]) -> Table:
     table = of_shape("failure", failure_of("audit", exit_code=1, message="why"))
     for kind, document in found.items():
         table |= of_shape(kind.value, document)
-        if kind is not JobKind.ACCEPT_LOSS:
+        if kind not in (JobKind.ACCEPT_LOSS, JobKind.RETRACT_LOSS):
             table |= of_shape(f"{kind.value} summary", summary_of(document))
     return table

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -142,7 +143,9 @@ def jobs() -> list[StartJob]:
     of_a_bookie = (JobKind.REPAIR, JobKind.DRAIN, JobKind.REREPLICATE)
     found = [StartJob("j", kind, "inline", 1, B0, 2) for kind in of_a_bookie]
     found += [StartJob("j", JobKind.MEND, "inline", 1), *planned()]
-    return [*found, StartJob("j", JobKind.ACCEPT_LOSS, "", 1, decision=DECISION)]
+    found.append(StartJob("j", JobKind.ACCEPT_LOSS, "", 1, decision=DECISION))
+    back = replace(DECISION, entry_id=None)
+    return [*found, StartJob("j", JobKind.RETRACT_LOSS, "", 1, decision=back)]
 
 
 def called() -> list[list[str]]:

@@ -144,11 +144,11 @@ class Applier:
             job = replace(job, decision=replace(job.decision, approved_by=by))
         if not await self._platform.start_job(job):
             return None
+        name = "".join(word.capitalize() for word in job.kind.value.split("-"))
         if job.decision is not None:
             wish = job.decision
             text = f"{job.name}: ledger {wish.ledger_id}, by {wish.approved_by}: {wish.reason}"
-            return Event("AcceptLossStarted", text, type="Warning")
-        name = "".join(word.capitalize() for word in job.kind.value.split("-"))
+            return Event(f"{name}Started", text, type="Warning")
         text = f"{job.name} with engine {job.engine}" if job.engine else job.name
         return Event(f"{name}Started", text, job.bookie_id or "")
 

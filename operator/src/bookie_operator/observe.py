@@ -28,7 +28,7 @@ from bookie_operator.control import Addressee, Control
 from bookie_operator.errors import ForbiddenError
 from bookie_operator.model.cluster import BookieCluster, bookie_name
 from bookie_operator.model.status import BOOKIES_MAX, ClusterStatus
-from bookie_operator.model.task import BookieTask, TaskType
+from bookie_operator.model.task import DECISION_JOBS, BookieTask
 from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import Bookie, LeftOver, MetadataView, Observed, by_number
 from bookie_operator.platform import Platform
@@ -313,7 +313,7 @@ def deciders(tasks: Iterable[BookieTask], status: ClusterStatus) -> Sequence[str
     waiting = (
         task.spec.approved_by
         for task in tasks
-        if task.spec.type is TaskType.ACCEPT_LOSS and not task.status.phase.is_final
+        if task.spec.type in DECISION_JOBS and not task.status.phase.is_final
     )
     names = dict.fromkeys([*([last.by] if last is not None else []), *waiting])
     return list(names)[:DECIDERS_MAX]

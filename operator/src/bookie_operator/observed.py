@@ -131,6 +131,7 @@ class JobKind(StrEnum):
     AUDIT = "audit"
     SCRUB = "scrub"
     ACCEPT_LOSS = "accept-loss"
+    RETRACT_LOSS = "retract-loss"
     DRAIN = "drain"
     REREPLICATE = "rereplicate"
     MEND = "mend"

@@ -14,6 +14,7 @@ from bookie_operator.model.reports import (
     RepairReport,
     Report,
     RereplicationReport,
+    RetractionReport,
     ScrubReport,
     message_of,
 )
@@ -27,6 +28,7 @@ REPORTS: Final[Mapping[JobKind, type[Report]]] = {
     JobKind.REREPLICATE: RereplicationReport,
     JobKind.MEND: MendReport,
     JobKind.ACCEPT_LOSS: LossReport,
+    JobKind.RETRACT_LOSS: RetractionReport,
 }
 """An index rebuild reports nothing: the bookie's next boot shows what came of it."""
 

@@ -425,9 +425,9 @@ async def test_a_loss_by_a_persons_word_is_kept_in_the_name_of_the_certificate(
     assert (decision.kind, decision.decided_by) == ("LossAccepted", "ann")
 
 
-def test_the_certificate_of_a_decision_decides_nothing_else() -> None:
+def test_the_certificate_of_a_decision_decides_about_losses_alone() -> None:
     mine = {method for method, roles in MAY.items() if Role.DECISION in roles}
-    assert mine == {"GetHealth", "GetAvailability", "RecordLoss"}
+    assert mine == {"GetHealth", "GetAvailability", "RecordLoss", "RetractLoss"}
 
 
 async def retracted_by(fleet: FleetLab, caller: Identity | None, said: str) -> str:
@@ -445,8 +445,11 @@ async def retracted_by(fleet: FleetLab, caller: Identity | None, said: str) -> s
     return str(decision.decided_by)
 
 
-async def test_a_person_takes_a_loss_back_in_no_name_but_their_own(fleet: FleetLab) -> None:
-    ann = fleet.authority.sign("ann", Role.PERSON)
+@pytest.mark.parametrize("role", [Role.PERSON, Role.DECISION])
+async def test_a_person_takes_a_loss_back_in_no_name_but_their_own(
+    fleet: FleetLab, role: Role
+) -> None:
+    ann = fleet.authority.sign("ann", role)
     assert await retracted_by(fleet, ann, "bob") == "ann"
 
 

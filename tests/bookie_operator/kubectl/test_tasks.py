@@ -300,6 +300,21 @@ class TestAcceptLoss:
         assert done.exit_code == 2 and "expected why the loss is accepted" in done.stderr
 
 
+class TestRetractLoss:
+    def test_ledger_reason_and_who_the_api_server_says_are_handed_in(self, lab: FakeLab) -> None:
+        lab.put_cluster("blocked")
+        lab.end_tasks("retract-loss", {"phase": "Succeeded", "message": "ledger 5"})
+        done = lab.run("retract-loss", "5", "bookie-2 has them", stdin="y\n")
+        assert done.exit_code == 0 and "the end of a closed ledger stays" in done.stderr
+        wanted = {"cluster": "demo", "type": "retract-loss", "ledger": 5}
+        assert lab.created() == [wanted | {"reason": "bookie-2 has them", "approvedBy": "ann"}]
+
+    def test_nothing_is_taken_back_without_a_yes(self, lab: FakeLab) -> None:
+        lab.put_cluster("blocked")
+        assert lab.run("retract-loss", "5", "why", stdin="n\n").exit_code == 1
+        assert not lab.created()
+
+
 class TestTasks:
     def test_those_of_the_cluster_are_listed_with_their_outcome(self, lab: FakeLab) -> None:
         lab.put_cluster("blocked")

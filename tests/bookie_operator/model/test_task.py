@@ -49,6 +49,22 @@ def test_a_decision_is_complete(change: dict[str, Any], sentence: str) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
+        ({"ledger": None}, "ledger: found nothing, expected the id of the ledger"),
+        ({"reason": ""}, "reason: found nothing, expected why the record is wrong"),
+        ({"approvedBy": ""}, "approvedBy: found nothing, expected the person"),
+        ({"entry": 5}, "entry: found 5, expected nothing: all that is recorded"),
+    ],
+)
+def test_a_retraction_is_of_a_whole_ledger_and_complete(
+    change: dict[str, Any], sentence: str
+) -> None:
+    assert parse(BookieTask, tree(**(LOSS | {"type": "retract-loss"})), source="x").spec.ledger == 7
+    assert sentence in refusal(**(LOSS | {"type": "retract-loss"} | change))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
         ({"bookie": ""}, "bookie: found nothing, expected the bookie to approve-collection"),
         ({"planId": ""}, "planId: found nothing, expected the id of the plan"),
         ({"approvedBy": " "}, "approvedBy: found nothing, expected the person"),

@@ -9,7 +9,7 @@ from bookie_operator.model.task import BookieTask
 from bookie_operator.model.tls import DecisionStatus, TlsStatus
 from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import IssueCertificate, StartJob, WithdrawCertificate
-from bookie_operator.plan.losses import acceptance_job
+from bookie_operator.plan.decisions import decision_job
 from bookie_operator.plan.planner import Plan, plan
 from bookie_operator.tls_view import Authorities, Authority, Certificate, Issuer, TlsView
 from operator_scenes import T0, at, cluster, observed, task
@@ -21,7 +21,7 @@ ANN = Principal("fleet", "demo", Role.DECISION, "ann")
 OWN = Principal("local", "demo", Role.PERSON, "root")
 WISH = task("accept-loss", ledger=7, entry=5, reason="power cut", approvedBy="ann")
 OTHER = task("accept-loss", "task-2", ledger=8, reason="the same", approvedBy="ann")
-MINE = acceptance_job(WISH)
+MINE = decision_job(WISH)
 NOTHING = ClusterStatus()
 
 
@@ -115,7 +115,7 @@ def test_the_next_decision_of_the_same_person_gets_one_of_its_own() -> None:
     assert withdrawn(made) == [ANN] and not started(made) and not issued(made)
     made = look(view(), job(running=False), tasks=(WISH, OTHER), of=MINE)
     assert [one.principal for one in issued(made)] == [ANN]
-    assert kept(made) == acceptance_job(OTHER)
+    assert kept(made) == decision_job(OTHER)
 
 
 def test_what_waits_for_its_certificate_goes_before_other_decisions() -> None:

@@ -10,7 +10,8 @@ from bookie_operator.model.status import ClusterStatus, Condition, ConditionType
 from bookie_operator.model.task import BookieTask
 from bookie_operator.observed import Bookie, Job, JobKind, MetadataView
 from bookie_operator.plan.actions import LossDecision, ReplaceVolume, StartJob, StopJob
-from bookie_operator.plan.losses import acceptance_job, outcome
+from bookie_operator.plan.decisions import decision_job
+from bookie_operator.plan.losses import outcome
 from bookie_operator.plan.planner import Plan, plan
 from operator_scenes import at, audited, bookie, cluster, observed, task
 
@@ -33,7 +34,7 @@ def crashed(of: BookieCluster | None = None) -> tuple[Bookie, Bookie]:
 
 def job(*, running: bool = False, **more: object) -> Job:
     facts: dict[str, object] = {
-        "name": acceptance_job(WISH),
+        "name": decision_job(WISH),
         "kind": JobKind.ACCEPT_LOSS,
         "attempt": 1,
         "running": running,
@@ -67,7 +68,7 @@ def loss(made: Plan) -> Condition:
 def test_a_decision_is_carried_out_beyond_the_loss_budget() -> None:
     made = plan(PLAIN, observed(*crashed(PLAIN), of=PLAIN, tasks=[WISH]), ClusterStatus())
     [one] = started(made)
-    assert one.name == acceptance_job(WISH)
+    assert one.name == decision_job(WISH)
     assert one.decision == LossDecision(7, 5, "power cut", "ann")
 
 
@@ -88,7 +89,7 @@ def test_it_waits(spec: dict[str, bool], metadata: MetadataView, predicate: str)
 def test_decisions_are_carried_out_one_by_one() -> None:
     other = task("accept-loss", "task-2", ledger=8, reason="same", approvedBy="ann")
     made = plan(PLAIN, observed(of=PLAIN, tasks=[WISH, other]), ClusterStatus())
-    assert [one.name for one in started(made)] == [acceptance_job(WISH)]
+    assert [one.name for one in started(made)] == [decision_job(WISH)]
     assert "OneActionAtATime" in {refusal.predicate for refusal in made.refusals}
 
 
@@ -97,7 +98,7 @@ def test_a_task_is_bound_to_its_job_once_that_is_seen() -> None:
     made = look(job(running=True))
     assert not started(made)
     task = made.tasks["task-1"]
-    assert (task.phase, task.target) == ("Running", acceptance_job(WISH))
+    assert (task.phase, task.target) == ("Running", decision_job(WISH))
     assert "task-1" not in look(job(running=True), of=bound(made)).tasks
 
 
@@ -145,14 +146,14 @@ def test_a_refused_decision_fails_with_the_jobs_words() -> None:
 
 def test_a_hung_job_is_stopped() -> None:
     made = look(job(running=True), seconds=10 + cluster().spec.repair.deadline_seconds + 1)
-    assert StopJob(acceptance_job(WISH), "DeadlineExceeded") in made.actions
+    assert StopJob(decision_job(WISH), "DeadlineExceeded") in made.actions
 
 
 def test_each_task_has_a_job_of_its_own() -> None:
     other = task("accept-loss", ledger=8, reason="power cut", approvedBy="ann")
     again = task("accept-loss", "task-2", ledger=7, entry=5, reason="power cut", approvedBy="ann")
-    assert len({acceptance_job(WISH), acceptance_job(other), acceptance_job(again)}) == 3
-    assert all(len(acceptance_job(one)) <= 63 for one in (WISH, other, again))
+    assert len({decision_job(WISH), decision_job(other), decision_job(again)}) == 3
+    assert all(len(decision_job(one)) <= 63 for one in (WISH, other, again))
 
 
 class TestPossibleDataLoss:

@@ -20,7 +20,7 @@ from bookie_operator.plan.actions import (
     StartJob,
     StopJob,
 )
-from bookie_operator.plan.losses import acceptance_job
+from bookie_operator.plan.decisions import decision_job
 from bookie_operator.plan.planner import Plan, plan
 from operator_scenes import HEALTHY, at, audited, bookie, cluster, fix_request, observed, task
 
@@ -615,4 +615,4 @@ def test_of_more_finished_tasks_than_the_history_holds_the_oldest_go() -> None:
 def test_d14_a_job_keeps_the_name_that_an_older_operator_gave_it() -> None:
     wish = {"ledger": 5, "reason": "power cut", "approvedBy": "ann"}
     kept = [task("accept-loss", **wish, ttlSecondsAfterFinished=ttl) for ttl in (0, 9)]
-    assert {acceptance_job(one) for one in kept} == {"demo-loss-1feb279c8b3c"}
+    assert {decision_job(one) for one in kept} == {"demo-loss-1feb279c8b3c"}

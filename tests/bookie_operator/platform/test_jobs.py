@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from bookie.ids import BookieId
-from bookie_operator.model.reports import AuditReport, LossReport
+from bookie_operator.model.reports import AuditReport, LossReport, RetractionReport
 from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import LossDecision, StartJob
 from bookie_operator.platform.folders import LocalFolders
@@ -130,3 +130,22 @@ def test_the_command_line_of_a_decision() -> None:
     ]
     unnamed = replace(ACCEPT, decision=replace(DECISION, entry_id=None))
     assert "--entry" not in engine_command(unnamed, URL, Path("/r.json"))
+
+
+def test_the_command_line_of_a_retraction() -> None:
+    wanted = replace(ACCEPT, kind=JobKind.RETRACT_LOSS, decision=replace(DECISION, entry_id=None))
+    assert engine_command(wanted, URL, Path("/r.json"))[1:] == [
+        *("-m", "bookie", "ledger", "retract-loss", "7"),
+        *("--reason=--power cut (approved by ann)", "--by=ann"),
+        *("--yes", "--metadata", URL, "--summary", "/r.json"),
+    ]
+
+
+async def test_a_retraction_that_was_refused_somewhere_says_where(tmp_path: Path) -> None:
+    answer = {"ledger_id": 7, "retracted_on": {"bookie-0": 3}, "in_limbo_on": [], "silent": []}
+    answer |= {"refused": {"bookie-1": "the ledger is OPEN"}}
+    jobs = jobs_in(tmp_path, engine_like(json.dumps(answer), code=5))
+    jobs.start(replace(ACCEPT, kind=JobKind.RETRACT_LOSS), metadata_url=URL)
+    assert (await ended(jobs)).report == RetractionReport(
+        ledger_id=7, retracted_on={"bookie-0": 3}, refused={"bookie-1": "the ledger is OPEN"}
+    )

@@ -1,9 +1,10 @@
 """Who may call what of the control plane, by the name in the caller's certificate. Pure.
 
 Whoever decides about entries that may be gone, or about disks, is the operator or a person. A job
-does what repairs need. A person's word about a loss is theirs to give, or of the one job that was
-given a certificate for it. A bookie may look, and have itself flushed before its pod ends. A client
-of the data ports has no business here. Without TLS everybody may everything: see docs/security.md.
+does what repairs need. A person's word about a loss, that it is one or is none, is theirs to give,
+or of the one job that was given a certificate for it. A bookie may look, and have itself flushed
+before its pod ends. A client of the data ports has no business here. Without TLS everybody may
+everything: see docs/security.md.
 """
 
 from contextvars import ContextVar
@@ -23,7 +24,7 @@ MAY: Final = {
     "ClearLimbo": _REPAIRS,
     "RecordLoss": _REPAIRS | {Role.DECISION},
     "RecheckEntries": _REPAIRS,
-    "RetractLoss": _DECIDES,
+    "RetractLoss": _DECIDES | {Role.DECISION},
     "ApproveCookieFix": _DECIDES,
     "ApproveCollection": _DECIDES,
     "SetReadOnly": _DECIDES,

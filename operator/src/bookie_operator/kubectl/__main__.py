@@ -302,6 +302,36 @@ def accept_loss(
     return task_requests.ask(kubectl, wish, **how)
 
 
+@plugin.command("retract-loss")
+@click.argument("ledger", type=int)
+@click.argument("reason")
+@cluster_option
+@by_option("Who decides; kept by the bookies.")
+@yes_option
+@following
+@output_option("text")
+@with_kubectl
+def retract_loss(
+    kubectl: Kubectl,
+    ledger: int,
+    reason: str,
+    name: str | None,
+    by: str | None,
+    yes: bool,
+    **how: Any,
+) -> int:
+    """Take back that entries of LEDGER are lost: the record was wrong.
+
+    What may have been denied on its word goes into limbo, until a repair has looked. The REASON is
+    kept by the bookies.
+    """
+    cluster = the_cluster(kubectl, name)
+    wish = task_requests.retraction(cluster, ledger, reason=reason, by=by or kubectl.user())
+    if not screen.confirmed(f"Call what is recorded of ledger {ledger} lost no more?", yes=yes):
+        return Exit.FAILED
+    return task_requests.ask(kubectl, wish, **how)
+
+
 @plugin.command()
 @click.argument("bookie", required=False)
 @cluster_option

@@ -38,8 +38,8 @@ _LOSSES: Final = {
     ),
     "LossRecorded": (
         "Bookies hold records of entries that are lost for good: tell the owners of the ledgers. "
-        "This stays, unless a record is wrong and somebody takes it back (`bookie ledger "
-        "retract-loss`)."
+        "This stays, unless a record is wrong and somebody takes it back (`kubectl bookie "
+        "retract-loss LEDGER REASON`)."
     ),
     "LossAccepted": (
         "A person has closed ledgers at a possible loss: tell their owners. This stays, and holds "

@@ -178,6 +178,16 @@ def acceptance(
     return made | ({"entry": entry} if entry is not None else {})
 
 
+def retraction(cluster: BookieCluster, ledger: int, *, reason: str, by: str) -> Wish:
+    """Take back what is recorded as lost of a ledger, after saying what that means."""
+    screen.tell(
+        f"Each bookie with a record of a loss of ledger {ledger} forgets it. What may have been "
+        "denied on its word is unknown from then on, until a repair has looked; the end of a "
+        f"closed ledger stays. {by} stays on record with the reason: {reason}"
+    )
+    return wish(cluster, TaskType.RETRACT_LOSS, ledger=ledger, reason=reason, approvedBy=by)
+
+
 def ask(
     kubectl: Kubectl, wished: Wish, *, no_wait: bool, timeout: float | None, output: str
 ) -> int:

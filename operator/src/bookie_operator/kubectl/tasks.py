@@ -40,6 +40,7 @@ ACTIONS: Final = {
     TaskType.INDEX_REBUILD: "RebuildIndex",
     TaskType.RESTART: "Restart",
     TaskType.ACCEPT_LOSS: "AcceptLoss",
+    TaskType.RETRACT_LOSS: "RetractLoss",
 }
 """As `status.blocked` names what a task asks for."""
 PROGRESS_SECONDS: Final = 30.0

@@ -146,6 +146,18 @@ def _entry(value: Any) -> int | None:
     return value if isinstance(value, int) else None
 
 
+def _numbers(value: Any) -> dict[str, int]:
+    return {str(name): count(one) for name, one in _mapping(value).items()}
+
+
+def _sentences(value: Any) -> dict[str, str]:
+    return {str(name): _long(one) for name, one in _mapping(value).items()}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
 def _names(value: Any) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, list | tuple) else ()
 
@@ -300,6 +312,19 @@ class LossReport(Report):
     last_entry_id: StrictInt
     lost_from: Annotated[int | None, BeforeValidator(_entry)] = None
     recorded_on: Annotated[tuple[str, ...], BeforeValidator(_names)] = ()
+
+
+class RetractionReport(Report):
+    """Whose records of a loss were taken back by a person's decision."""
+
+    ledger_id: StrictInt
+    retracted_on: Annotated[dict[str, int], BeforeValidator(_numbers)] = {}
+    """Bookie -> entries that are lost no more."""
+    in_limbo_on: Annotated[tuple[str, ...], BeforeValidator(_names)] = ()
+    refused: Annotated[dict[str, str], BeforeValidator(_sentences)] = {}
+    """Bookie -> why it keeps its record."""
+    silent: Annotated[tuple[str, ...], BeforeValidator(_names)] = ()
+    """Who did not say whether they have one."""
 
 
 def message_of(tree: Mapping[str, Any]) -> str:

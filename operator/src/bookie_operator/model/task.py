@@ -38,6 +38,7 @@ class TaskType(StrEnum):
     INDEX_REBUILD = "index-rebuild"
     RESTART = "restart"
     ACCEPT_LOSS = "accept-loss"
+    RETRACT_LOSS = "retract-loss"
 
 
 TASK_TTL_SECONDS: Final = 7 * 86400
@@ -72,8 +73,11 @@ _BOOKIELESS: Final = (
     TaskType.SCRUB,
     TaskType.REREPLICATE,
     TaskType.ACCEPT_LOSS,
+    TaskType.RETRACT_LOSS,
 )
 """Tasks of the whole cluster; a repair or a re-replication may name a bookie."""
+DECISION_JOBS: Final = (TaskType.ACCEPT_LOSS, TaskType.RETRACT_LOSS)
+"""Decisions that a job carries out, which bookies believe by its certificate."""
 
 BookieName = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9:_.-]*$", max_length=253)]
 """Any id that BookKeeper takes: a re-replication's bookie may be another's, `10.0.0.7:3181`."""
@@ -90,7 +94,8 @@ class TaskSpec(Resource):
                 rule("self == oldSelf", "a task cannot change: create another one"),
                 rule(
                     "self.type in "
-                    "['repair', 'audit', 'scrub', 'rereplicate', 'accept-loss'] || "
+                    "['repair', 'audit', 'scrub', 'rereplicate', 'accept-loss', "
+                    "'retract-loss'] || "
                     "self.bookie != ''",
                     "bookie is needed by approve-cookie-fix, approve-collection, replace-disk, "
                     "replace-bookie, index-rebuild and restart",
@@ -106,9 +111,13 @@ class TaskSpec(Resource):
                 ),
                 rule("self.type != 'replace-disk' || self.disk != ''", "disk is needed"),
                 rule(
-                    "self.type != 'accept-loss' || "
+                    "!(self.type in ['accept-loss', 'retract-loss']) || "
                     "has(self.ledger) && self.reason != '' && self.approvedBy != ''",
-                    "ledger, reason and approvedBy are needed: they go into the loss record",
+                    "ledger, reason and approvedBy are needed: they are kept with the decision",
+                ),
+                rule(
+                    "self.type != 'retract-loss' || !has(self.entry)",
+                    "entry is of accept-loss: all that is recorded of the ledger is taken back",
                 ),
             ]
         }
@@ -118,8 +127,8 @@ class TaskSpec(Resource):
     """Name of the BookieCluster, in the task's namespace."""
     type: TaskType
     """What to do: `repair`, `audit`, `scrub`, `rereplicate`, `approve-cookie-fix`,
-    `approve-collection`, `replace-disk`, `replace-bookie`, `index-rebuild`, `restart` or
-    `accept-loss`."""
+    `approve-collection`, `replace-disk`, `replace-bookie`, `index-rebuild`, `restart`,
+    `accept-loss` or `retract-loss`."""
     bookie: BookieName = ""
     """The bookie that it is about, such as `bookie-1`. Needed by approve-cookie-fix,
     approve-collection, replace-disk, replace-bookie, index-rebuild and restart; without it a repair
@@ -131,14 +140,16 @@ class TaskSpec(Resource):
     """For approve-cookie-fix and approve-collection: the plan that is approved, as `status.blocked`
     of the cluster names it."""
     approved_by: ShortText = ""
-    """Who decides; needed by approve-collection, and by accept-loss, where it goes into the loss
-    record."""
+    """Who decides; needed by approve-collection, accept-loss and retract-loss, and kept by the
+    bookies."""
     ledger: Id | None = None
-    """Whose loss is accepted: the ledger that no recovery can close."""
+    """Whose loss is accepted: the ledger that no recovery can close; or whose records of a loss are
+    taken back."""
     entry: Id | None = None
     """The entry in question, to be sure of what is accepted; refused when it is another one."""
     reason: ShortText = ""
-    """Why the loss is accepted; needed by accept-loss, where it goes into the loss record."""
+    """Why the loss is accepted, or the record is wrong; needed by accept-loss and retract-loss, and
+    kept by the bookies."""
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=TASK_TTL_SECONDS_MAX)] = (
         TASK_TTL_SECONDS
     )
@@ -173,7 +184,7 @@ class TaskSpec(Resource):
             self._check_approval()
         if self.type is TaskType.REPLACE_DISK and not self.disk:
             raise ValueError("disk: found nothing, expected the name of a disk")
-        if self.type is TaskType.ACCEPT_LOSS:
+        if self.type in DECISION_JOBS:
             self._check_decision()
         return self
 
@@ -185,9 +196,16 @@ class TaskSpec(Resource):
 
     def _check_decision(self) -> None:
         if self.ledger is None:
-            raise ValueError("ledger: found nothing, expected the id of the ledger to close")
+            raise ValueError("ledger: found nothing, expected the id of the ledger")
         if not self.reason.strip():
-            raise ValueError("reason: found nothing, expected why the loss is accepted")
+            is_back = self.type is TaskType.RETRACT_LOSS
+            why = "the record is wrong" if is_back else "the loss is accepted"
+            raise ValueError(f"reason: found nothing, expected why {why}")
+        if self.type is TaskType.RETRACT_LOSS and self.entry is not None:
+            raise ValueError(
+                f"entry: found {self.entry}, expected nothing: all that is recorded as lost of the "
+                "ledger is taken back"
+            )
         if not self.approved_by.strip():
             raise ValueError("approvedBy: found nothing, expected the person who decides")
 

@@ -224,10 +224,12 @@ class RemoveBookie:
 
 @dataclass(frozen=True, slots=True)
 class LossDecision:
-    """What a person decided: close the ledger before the entry that nobody can decide (S33)."""
+    """What a person decided: to close the ledger before the entry that nobody can decide (S33), or
+    to take back what is recorded as lost of it. The job's kind says which."""
 
     ledger_id: int
     entry_id: int | None
+    """The one in question, to be sure of what is accepted; None: nobody named it."""
     reason: str
     approved_by: str
 
@@ -236,9 +238,9 @@ class LossDecision:
 class StartJob:
     """Create-only: a job of this name that exists already is left as it is.
 
-    `decision`: of a job that accepts a loss, which needs no `engine`. `options`: more words for the
-    engine's command line. `disks`: of one that rebuilds indexes: its bookie is stopped before.
-    `shows`: whose certificate it has, where that is not the one of all jobs.
+    `decision`: of a job that carries out a person's, which needs no `engine`. `options`: more words
+    for the engine's command line. `disks`: of one that rebuilds indexes: its bookie is stopped
+    before. `shows`: whose certificate it has, where that is not the one of all jobs.
     """
 
     name: str

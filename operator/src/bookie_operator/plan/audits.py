@@ -24,7 +24,7 @@ from bookie_operator.model.task import TaskType
 from bookie_operator.observed import Observed
 from bookie_operator.plan.actions import Action
 from bookie_operator.plan.attempts import AUDITS, wants_to_run
-from bookie_operator.plan.losses import last_acceptance
+from bookie_operator.plan.losses import last_decision
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.rereplications import last_rereplication
 from bookie_operator.plan.states import Judged
@@ -170,7 +170,7 @@ def _is_wanted(
     if is_taking_out:  # its silence would look like last copies, and hold up what follows
         return False
     for changed_at in (
-        last_acceptance(pass_.observed.jobs),
+        last_decision(pass_.observed.jobs),
         last_rereplication(pass_.observed.jobs),
     ):
         if changed_at is not None and not is_younger(status, changed_at):

@@ -1,125 +1,32 @@
-"""Losses that a person accepts (S33): the way out of a ledger that no recovery can ever close.
+"""What the jobs of decisions about losses report: in words, and what it means for the fleet."""
 
-One job per task, named after the task, so that it runs at most once however often the operator
-starts again; the task is bound to the job when the job is seen. No loss budget is asked: it is a
-person's decision, and voluntary work is blocked anyway while a loss is possible. The job itself
-refuses while a member is merely away, and below a copy that turned up.
-"""
-
-import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
-from bookie.tls.principals import Principal
-
-from bookie_operator.model.reports import LossReport
-from bookie_operator.model.status import whole_milliseconds
-from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskType
-from bookie_operator.model.tls import DecisionStatus
-from bookie_operator.observed import Job, JobKind, Observed
-from bookie_operator.plan.actions import Action, LossDecision, Refusal, StartJob, StopJob
-from bookie_operator.plan.certificates import PENDING, Certificates
-from bookie_operator.plan.deadlines import overdue
-from bookie_operator.plan.decision_certificates import (
-    DecisionCertificate,
-    certificate_for,
-    left_behind,
-)
-from bookie_operator.plan.passes import Pass
-from bookie_operator.plan.rollback import rolled_back_refusal
-
-_ACTION = "AcceptLoss"
+from bookie_operator.model.reports import LossReport, Report, RetractionReport
+from bookie_operator.observed import Job
 
 
-@dataclass(slots=True)
-class Decisions:
-    """What a pass makes of the decisions."""
-
-    actions: list[Action]
-    """What is done now for them."""
-    refusals: list[Refusal]
-    """Why the others wait."""
-    certificate: DecisionStatus | None = None
-    """That of the decision which is carried out, until it was taken away; None: there is none."""
-
-    def add(self, made: DecisionCertificate) -> None:
-        self.actions += made.actions
-        self.certificate = made.status or self.certificate
-
-
-def acceptances(pass_: Pass, certified: Certificates, *, rolled_back: str = "") -> Decisions:
-    """Decisions to carry out now, one at a time, and why the others wait."""
-    mine = [job for job in pass_.observed.jobs if job.kind is JobKind.ACCEPT_LOSS]
-    running = [job for job in mine if job.running]
-    late = {job.name: overdue(job, pass_.spec, pass_.now) for job in running}
-    found = Decisions(
-        [StopJob(name, reason) for name, reason in late.items() if reason is not None], []
-    )
-    known = {job.name for job in mine}
-    tasks = {
-        name: task
-        for task in pass_.observed.tasks
-        if _is_waiting(task) and (name := acceptance_job(task)) not in known
-    }
-    left = left_behind(pass_, certified, tasks)
-    found.add(left)
-    is_busy = bool(running or left.lacks)
-    begun = found.certificate.job if found.certificate is not None else ""
-    for name, task in sorted(tasks.items(), key=lambda item: item[0] != begun):
-        refusal = rolled_back_refusal(_ACTION, rolled_back) or _refusal(
-            pass_, task, is_busy=is_busy
-        )
-        if refusal is not None:
-            found.refusals.append(refusal)
-            continue
-        is_busy = True
-        shown = certificate_for(pass_, certified, name, task.spec.approved_by)
-        found.add(shown)
-        if shown.lacks:
-            found.refusals.append(Refusal(_ACTION, PENDING, f"{_whose(task)}: {shown.lacks}"))
-        else:
-            found.actions.append(_start(task, shown.holder))
-    return found
-
-
-def acceptance_job(task: BookieTask) -> str:
-    """Of the only job that this very task ever gets."""
-    # How long the task is kept is no part of it: names of jobs outlive an upgrade.
-    decided = task.spec.model_dump_json(exclude={"ttl_seconds_after_finished"})
-    facts = f"{task.metadata.name} {task.metadata.uid} {decided}"
-    return f"{task.spec.cluster}-loss-{hashlib.sha256(facts.encode()).hexdigest()[:12]}"
-
-
-def follow_acceptance(task: BookieTask, observed: Observed) -> TaskStatus:
-    """The task's status from its job, to the job's end."""
-    job = next((job for job in observed.jobs if job.name == acceptance_job(task)), None)
-    if job is None:
-        if not task.status.target:
-            return task.status
-        message = f"job {task.status.target} is gone; see the ledger's metadata for what it did"
-        return task.status.ended(TaskPhase.FAILED, message, at=observed.now)
-    status = task.status
-    if not status.target:
-        started = whole_milliseconds(job.started_at)
-        status = TaskStatus(phase=TaskPhase.RUNNING, started_at=started, target=job.name)
-    if job.running:
-        return status
-    loss = job.reported(LossReport)
-    if loss is None or job.exit_code not in (0, None):
-        return status.ended(
-            TaskPhase.FAILED, job.message or "the job left no result", at=observed.now
-        )
-    return status.ended(TaskPhase.SUCCEEDED, outcome(loss), at=observed.now)
-
-
-def outcome(loss: LossReport) -> str:
+def outcome(report: Report) -> str:
     """What a decision came to, in a sentence."""
-    end = f"closed at entry {loss.last_entry_id}" if loss.last_entry_id >= 0 else "closed empty"
-    if loss.lost_from is None:
-        return f"ledger {loss.ledger_id} {end}; nothing had to be given up"
-    where = f", recorded on {', '.join(loss.recorded_on)}" if loss.recorded_on else ""
-    return f"ledger {loss.ledger_id} {end}; entries from {loss.lost_from} on are given up{where}"
+    match report:
+        case LossReport():
+            return _accepted(report)
+        case RetractionReport():
+            return _retracted(report)
+    return ""
+
+
+def complaint(report: Report | None) -> str:
+    """Why a decision was not carried out, or not everywhere; empty: it was, as far as the report
+    says."""
+    if not isinstance(report, RetractionReport) or not (report.refused or report.silent):
+        return ""
+    refused = [f"{bookie} refuses: {why}" for bookie, why in report.refused.items()]
+    if report.silent:
+        names = ", ".join(report.silent)
+        refused.append(f"no answer from {names}, who may have such a record: ask again")
+    return "; ".join([*refused, *([_retracted(report)] if report.retracted_on else [])])
 
 
 def losses_accepted(jobs: Sequence[Job]) -> list[LossReport]:
@@ -129,46 +36,32 @@ def losses_accepted(jobs: Sequence[Job]) -> list[LossReport]:
     return sorted(given_up, key=lambda loss: loss.ledger_id)
 
 
-def last_acceptance(jobs: Sequence[Job]) -> datetime | None:
-    """When a person's decision last closed a ledger: repairs and audits see it again."""
-    moments = [
-        job.ended_at
-        for job in jobs
-        if job.reported(LossReport) is not None and job.ended_at is not None
-    ]
+def last_decision(jobs: Sequence[Job]) -> datetime | None:
+    """When a person's decision last closed a ledger, or took a record back: repairs and audits see
+    it again."""
+    moments = [job.ended_at for job in jobs if job.ended_at is not None and _changed(job.report)]
     return max(moments, default=None)
 
 
-def _is_waiting(task: BookieTask) -> bool:
-    is_mine = task.spec.type is TaskType.ACCEPT_LOSS
-    return is_mine and task.status.phase is TaskPhase.PENDING
+def _changed(report: Report | None) -> bool:
+    if isinstance(report, RetractionReport):
+        return bool(report.retracted_on)
+    return isinstance(report, LossReport)
 
 
-def _refusal(pass_: Pass, task: BookieTask, *, is_busy: bool) -> Refusal | None:
-    whose = _whose(task)
-    if pass_.spec.paused:
-        return Refusal(_ACTION, "Paused", f"{whose}: spec.paused is true")
-    if not pass_.observed.metadata.reachable:
-        why = f"{whose}: the metadata store does not answer: {pass_.observed.metadata.message}"
-        return Refusal(_ACTION, "MetadataUnreachable", why)
-    if is_busy:
-        return Refusal(_ACTION, "OneActionAtATime", f"{whose}: waits for another decision's end")
-    return None
+def _accepted(loss: LossReport) -> str:
+    end = f"closed at entry {loss.last_entry_id}" if loss.last_entry_id >= 0 else "closed empty"
+    if loss.lost_from is None:
+        return f"ledger {loss.ledger_id} {end}; nothing had to be given up"
+    where = f", recorded on {', '.join(loss.recorded_on)}" if loss.recorded_on else ""
+    return f"ledger {loss.ledger_id} {end}; entries from {loss.lost_from} on are given up{where}"
 
 
-def _whose(task: BookieTask) -> str:
-    return f"task {task.metadata.name}, ledger {task.spec.ledger}"
-
-
-def _start(task: BookieTask, shows: Principal | None) -> StartJob:
-    wish = task.spec
-    assert wish.ledger is not None, "the model asks for it"
-    decision = LossDecision(wish.ledger, wish.entry, wish.reason, wish.approved_by)
-    return StartJob(
-        acceptance_job(task),
-        JobKind.ACCEPT_LOSS,
-        engine="",
-        attempt=1,
-        decision=decision,
-        shows=shows,
-    )
+def _retracted(done: RetractionReport) -> str:
+    if not done.retracted_on:
+        return f"no bookie has a record of a loss of ledger {done.ledger_id}"
+    where = ", ".join(f"{bookie} ({count})" for bookie, count in done.retracted_on.items())
+    word = f"ledger {done.ledger_id}: entries that are lost no more, by bookie: {where}"
+    if not done.in_limbo_on:
+        return word
+    return f"{word}; in limbo on {', '.join(done.in_limbo_on)} until a repair has looked"

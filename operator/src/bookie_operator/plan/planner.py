@@ -36,6 +36,7 @@ from bookie_operator.plan.collection import pausing
 from bookie_operator.plan.collection_approvals import collection_approvals
 from bookie_operator.plan.conditions import conditions
 from bookie_operator.plan.copies import copies_of
+from bookie_operator.plan.decisions import decisions
 from bookie_operator.plan.disks import Fixes, cookie_fixes
 from bookie_operator.plan.drains import DrainGate, Drains, drains, kept_up
 from bookie_operator.plan.episodes import advance
@@ -50,7 +51,6 @@ from bookie_operator.plan.failures import (
 )
 from bookie_operator.plan.findings import Findings, Verdict
 from bookie_operator.plan.left_over import left_over
-from bookie_operator.plan.losses import acceptances
 from bookie_operator.plan.mends import mends
 from bookie_operator.plan.news import condition_events, job_events, state_events
 from bookie_operator.plan.passes import Pass
@@ -108,10 +108,10 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     wanted, refused = _disruptions(pass_, fixes=fixes, budget=budget)
     refusals += refused
     certified = certificates(pass_)
-    accepting = acceptances(pass_, certified, rolled_back=budget.rolled_back)
+    deciding = decisions(pass_, certified, rolled_back=budget.rolled_back)
     collecting = collection_approvals(pass_, rolled_back=budget.rolled_back)
     repairing = repairs(pass_)
-    refusals += [*accepting.refusals, *collecting.refusals, *repairing.refusals]
+    refusals += [*deciding.refusals, *collecting.refusals, *repairing.refusals]
     is_busy = len(resting(wanted, observed)) < len(wanted)
     draining = drains(pass_, DrainGate(budget, repairing.wants_to_run, is_busy))
     refusals += draining.refusals
@@ -140,7 +140,7 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     events += replicating.events
     # Repairs first. Each is carried out for itself, whatever becomes of those before it.
     actions: list[Action] = [*pausing(pass_), *certified.actions, *repairing.actions]
-    actions += [*accepting.actions, *due_first(wanted, observed)[:1], *provided, *mending.actions]
+    actions += [*deciding.actions, *due_first(wanted, observed)[:1], *provided, *mending.actions]
     actions += [*auditing.actions, *replicating.actions, *scrubbing.actions, *collecting.actions]
     actions += [*draining.actions, *expansions(pass_), *expired(pass_)]
     failures = wanted_failures(observed, [*actions, *wanted]) + jobs_without_pods(observed)
@@ -149,7 +149,7 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
         pass_=pass_, incidents=incidents, repairs=repairing,
         audit=auditing.status, mend=mending.status, scrub=scrubbing.status,
         rereplication=replicating.status, drain=draining.status, refusals=refusals, loss=loss,
-        failures=failures, certificates=certified.with_decision(accepting.certificate),
+        failures=failures, certificates=certified.with_decision(deciding.certificate),
         is_restarting=any(isinstance(action, RestartBookie) for action in wanted),
     )  # fmt: skip
     status = _status(found, budget=budget, held=fixes.held)

@@ -22,7 +22,7 @@ from bookie_operator.model.task import TaskType
 from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Action, Refusal, StartJob, StopJob
 from bookie_operator.plan.deadlines import backoff, overdue
-from bookie_operator.plan.losses import last_acceptance
+from bookie_operator.plan.losses import last_decision
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.rollback import rolled_back, rolled_back_refusal
 from bookie_operator.plan.states import Judged
@@ -203,14 +203,14 @@ def _next_due(
 ) -> BookieId | None:
     """Fewest attempts first, so that one that cannot be repaired does not starve the others."""
     asked = {task.spec.bookie for task in pass_.waiting(TaskType.REPAIR)}
-    accepted_at = last_acceptance(pass_.observed.jobs)
+    decided_at = last_decision(pass_.observed.jobs)
     due = []
     for bookie_id, status in statuses.items():
         one = pass_.judged[bookie_id]
         if not one.is_booted or not one.has_marks or status.state is RepairState.RUNNING:
             continue
         is_time = status.next_attempt_at is None or pass_.now >= status.next_attempt_at
-        is_freed = _is_freed(status, accepted_at) or _is_freed(status, since)
+        is_freed = _is_freed(status, decided_at) or _is_freed(status, since)
         if is_time or is_freed or bookie_id in asked:
             due.append((status.attempt, bookie_id))
     return min(due)[1] if due else None

@@ -13,7 +13,7 @@ from bookie.wire.admin.health import Phase
 
 from bookie_operator.model.reports import AuditReport, MendReport, Report, ScrubReport
 from bookie_operator.model.status import AuditStatus, whole_milliseconds
-from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskType
+from bookie_operator.model.task import DECISION_JOBS, BookieTask, TaskPhase, TaskStatus, TaskType
 from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import (
     Action,
@@ -22,7 +22,7 @@ from bookie_operator.plan.actions import (
     StartJob,
 )
 from bookie_operator.plan.collection_approvals import follow_collection
-from bookie_operator.plan.losses import follow_acceptance
+from bookie_operator.plan.decisions import follow_decision
 from bookie_operator.plan.mends import can_be_mended, is_for_all
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.rebuilds import begun, follow_rebuild, rebuild_job
@@ -107,8 +107,8 @@ def _follow(
         return follow_disk(pass_, task, actions)
     if task.spec.type is TaskType.REPLACE_BOOKIE:
         return follow_bookie(pass_, task, actions)
-    if task.spec.type is TaskType.ACCEPT_LOSS:
-        return follow_acceptance(task, pass_.observed)
+    if task.spec.type in DECISION_JOBS:
+        return follow_decision(task, pass_.observed)
     if task.spec.type is TaskType.INDEX_REBUILD:
         if any(isinstance(one, StartJob) and one.name == rebuild_job(task) for one in actions):
             return begun(task, pass_.observed)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from bookie_operator.observed import JobKind
-from bookie_operator.plan.actions import StartJob
+from bookie_operator.plan.actions import LossDecision, StartJob
 
 _WORDS: Final = {
     JobKind.REPAIR: ("repair",),
@@ -29,17 +29,23 @@ def reports_progress(job: StartJob) -> bool:
 def job_words(job: StartJob, metadata_url: str, ending: Sequence[str]) -> list[str]:
     """Of every job but an index rebuild; `ending`: options about what becomes of the result."""
     if job.decision is not None:
-        wish = job.decision
-        # One argument with its value, so that no text of a person's is taken for an option.
-        reason = f"--reason={wish.reason} (approved by {wish.approved_by})"
-        entry = () if wish.entry_id is None else ("--entry", str(wish.entry_id))
-        words = ["ledger", "accept-loss", str(wish.ledger_id), reason, *entry, "--yes"]
-        return [*words, "--metadata", metadata_url, *ending]
+        return [*_decision_words(job.kind, job.decision), "--metadata", metadata_url, *ending]
     words = [*_WORDS[job.kind], "--metadata", metadata_url, *job.options, "--engine", job.engine]
     words += ending
     if job.bookie_id is None:
         return words
     return [*words, "--" if job.kind in _LEAVING else "--bookie", job.bookie_id]
+
+
+def _decision_words(kind: JobKind, wish: LossDecision) -> list[str]:
+    # One argument with its value, so that no text of a person's is taken for an option.
+    words = ["ledger", kind.value, str(wish.ledger_id)]
+    words.append(f"--reason={wish.reason} (approved by {wish.approved_by})")
+    if kind is JobKind.RETRACT_LOSS:
+        words.append(f"--by={wish.approved_by}")
+    if wish.entry_id is not None:
+        words += ["--entry", str(wish.entry_id)]
+    return [*words, "--yes"]
 
 
 def rebuild_words(directories: Iterable[str]) -> list[str]:
