@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from bookie_operator.local.environment import exports
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import JobKind
 from bookie_operator.plan.actions import StartJob
@@ -165,9 +166,11 @@ def test_executors_have_the_login_and_a_job_on_disks_has_nothing() -> None:
 
 
 def test_a_person_on_the_local_platform_comes_with_the_fleets_login(tmp_path: Path) -> None:
+    status = ClusterStatus.model_validate({"metadata": {"url": "zk://zk:2181/ledgers"}})
     wanted = f"export {LOGIN_VARIABLE}={tmp_path}/secrets/zk-login/credentials\n"
-    assert wanted in exports(LocalFolders(tmp_path), cluster(**ASKS))
-    assert LOGIN_VARIABLE not in exports(LocalFolders(tmp_path), cluster())
+    asking, silent = (cluster(**spec).model_copy(update={"status": status}) for spec in (ASKS, {}))
+    assert wanted in exports(LocalFolders(tmp_path), asking)
+    assert LOGIN_VARIABLE not in exports(LocalFolders(tmp_path), silent)
 
 
 async def test_on_the_local_platform_a_folder_is_a_secret(tmp_path: Path) -> None:
