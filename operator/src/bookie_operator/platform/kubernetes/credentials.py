@@ -128,14 +128,27 @@ def with_credentials(
     if mode is TlsMode.OFF:
         return dict(pod)
     secret = secret_name(cluster, Principal("", cluster, role, name or role.value))
+    env = client_environment(DIRECTORY, mode)
+    return with_secret(pod, {"secretName": secret}, volume=VOLUME, folder=DIRECTORY, env=env)
+
+
+def with_secret(
+    pod: Mapping[str, Any],
+    source: Part,
+    *,
+    volume: str,
+    folder: str,
+    env: Mapping[str, str] | None = None,
+) -> Part:
+    """A pod whose first container has the files of a Secret in this folder, and these variables.
+
+    No subPath: a kubelet never renews such a mount.
+    """
     first, *others = pod["containers"]
-    source: Part = {"secretName": secret, "defaultMode": OWNER_AND_GROUP}
-    mount = {"name": VOLUME, "mountPath": DIRECTORY, "readOnly": True}
-    env = value_env(client_environment(DIRECTORY, mode))
-    container = {
-        **first,
-        "env": [*(first.get("env") or ()), *env],
-        "volumeMounts": [*first["volumeMounts"], mount],
-    }
-    volumes = [*pod["volumes"], {"name": VOLUME, "secret": source}]
+    mount = {"name": volume, "mountPath": folder, "readOnly": True}
+    container = {**first, "volumeMounts": [*first["volumeMounts"], mount]}
+    if env:
+        container["env"] = [*(first.get("env") or ()), *value_env(env)]
+    secret = {**source, "defaultMode": OWNER_AND_GROUP}
+    volumes = [*pod["volumes"], {"name": volume, "secret": secret}]
     return {**pod, "containers": [container, *others], "volumes": volumes}

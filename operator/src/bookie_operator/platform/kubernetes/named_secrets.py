@@ -6,7 +6,7 @@ of ZooKeeper takes a file, which it keeps beside its certificates.
 
 import asyncio
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,12 +20,11 @@ from bookie_operator.plan.named_secrets import UNSEEN
 from bookie_operator.platform.credential_files import Files
 from bookie_operator.platform.credential_folders import replace_folder
 from bookie_operator.platform.kubernetes.api import SECRET, Api
-from bookie_operator.platform.kubernetes.credentials import OWNER_AND_GROUP, files_of
-from bookie_operator.platform.kubernetes.pods import Part, value_env
+from bookie_operator.platform.kubernetes.credentials import files_of, with_secret
+from bookie_operator.platform.kubernetes.pods import Part
+from bookie_operator.platform.kubernetes.secret_reads import SecretReads
 from bookie_operator.platform.named_secrets import Wanted, judged, login_secret, wanted_secrets
 
-LOOKED_FOR: Final = timedelta(seconds=30)
-"""How long what was read is taken for what is there: nobody watches secrets."""
 USERS_FOLDER: Final = "/etc/bookie/users"
 USERS_FILE: Final = f"{USERS_FOLDER}/{USERS_KEY}"
 LOGIN_FOLDER: Final = "/etc/bookie/zookeeper"
@@ -36,31 +35,23 @@ LOGINS: Final = ".zookeeper"
 
 def with_users(pod: Mapping[str, Any], secret: str) -> Part:
     """A pod whose first container has the users of the stock port; as it is without."""
-    return _with(pod, "disk--users", secret, USERS_KEY, USERS_FOLDER) if secret else dict(pod)
+    if not secret:
+        return dict(pod)
+    source = _one_key(secret, USERS_KEY)
+    return with_secret(pod, source, volume="disk--users", folder=USERS_FOLDER)
 
 
 def with_login(pod: Mapping[str, Any], secret: str | None) -> Part:
     """A pod whose first container comes to ZooKeeper as this user; as it is without."""
     if not secret:
         return dict(pod)
-    made = _with(pod, "disk--zookeeper", secret, LOGIN_KEY, LOGIN_FOLDER)
-    first, *others = made["containers"]
-    env = [*(first.get("env") or ()), *value_env({LOGIN_VARIABLE: LOGIN_FILE})]
-    return {**made, "containers": [{**first, "env": env}, *others]}
+    source = _one_key(secret, LOGIN_KEY)
+    env = {LOGIN_VARIABLE: LOGIN_FILE}
+    return with_secret(pod, source, volume="disk--zookeeper", folder=LOGIN_FOLDER, env=env)
 
 
-def _with(pod: Mapping[str, Any], volume: str, secret: str, key: str, folder: str) -> Part:
-    """No subPath: a kubelet never renews such a mount."""
-    first, *others = pod["containers"]
-    source = {
-        "secretName": secret,
-        "items": [{"key": key, "path": key}],
-        "defaultMode": OWNER_AND_GROUP,
-    }
-    mount = {"name": volume, "mountPath": folder, "readOnly": True}
-    container = {**first, "volumeMounts": [*first["volumeMounts"], mount]}
-    volumes = [*pod["volumes"], {"name": volume, "secret": source}]
-    return {**pod, "containers": [container, *others], "volumes": volumes}
+def _one_key(secret: str, key: str) -> Part:
+    return {"secretName": secret, "items": [{"key": key, "path": key}]}
 
 
 class NamedSecrets:
@@ -68,11 +59,8 @@ class NamedSecrets:
 
     def __init__(self, api: Api, clock: Callable[[], datetime], root: Path | None) -> None:
         """`root`: where the operator may write its own login; None = nowhere."""
-        self._api = api
-        self._clock = clock
+        self._reads = SecretReads(api, clock)
         self._root = root
-        self._read: dict[str, tuple[datetime, Files | None]] = {}
-        """By name, what a Secret held and when that was asked for."""
         self._written: bytes | None = None
         """What the file of the login has; None: nothing of this process's."""
         self.login: Path | None = None
@@ -97,14 +85,8 @@ class NamedSecrets:
         return judged(wanted, files, place=place)
 
     async def _files(self, name: str) -> Files | None:
-        now = self._clock()
-        known = self._read.get(name)
-        if known is not None and timedelta() <= now - known[0] < LOOKED_FOR:
-            return known[1]
-        found = await self._api.get(SECRET, name)
-        files = files_of(found) if found is not None else None
-        self._read[name] = (now, files)
-        return files
+        found = await self._reads.get(name)
+        return files_of(found) if found is not None else None
 
     async def _keep(self, cluster: BookieCluster, wanted: Wanted) -> None:
         files = await self._files(wanted.name)

@@ -39,10 +39,9 @@ from bookie_operator.platform.kubernetes.credentials import (
 from bookie_operator.platform.kubernetes.keeper import Keeper, named
 from bookie_operator.platform.kubernetes.kept import Seen
 from bookie_operator.platform.kubernetes.ownership import check_ours
+from bookie_operator.platform.kubernetes.secret_reads import SecretReads
 from bookie_operator.tls_view import Certificate, TlsView, short_name
 
-LOOKED_FOR: Final = timedelta(seconds=30)
-"""How long what was read is taken for what is there: nobody watches secrets."""
 SPREADS_WITHIN: Final = timedelta(minutes=3)
 """A kubelet renews a mounted secret within its sync period and its cache's age, a minute each; who
 has it looks before each handshake."""
@@ -53,39 +52,32 @@ class SecretVault:
 
     def __init__(self, api: Api, clock: Callable[[], datetime]) -> None:
         self._api = api
-        self._clock = clock
+        self._reads = SecretReads(api, clock)
         self.cluster: BookieCluster | None = None
         """Whose they are; None until somebody looked."""
-        self._read: dict[str, tuple[datetime, Files | None]] = {}
-        """By name, what a Secret held and when that was asked for."""
         self.has_issued = False
         """cert-manager wrote one of those that were read: its Certificates may still be there."""
 
     def forget(self) -> None:
         """Ask again."""
-        self._read.clear()
+        self._reads.forget()
 
     async def read(self, holder: Principal | None) -> Files | None:
         assert self.cluster is not None, "somebody has looked before"
-        name, now = secret_name(self.cluster.metadata.name, holder), self._clock()
-        known = self._read.get(name)
-        if known is not None and timedelta() <= now - known[0] < LOOKED_FOR:
-            return known[1]
-        found = await self._api.get(SECRET, name)
-        files = files_of(found) if found is not None else None
-        if files is not None and not any(files.values()):  # its content was taken away
-            files = None
-        if found is not None and is_written_by_cert_manager(found):
+        found = await self._reads.get(secret_name(self.cluster.metadata.name, holder))
+        if found is None:
+            return None
+        if is_written_by_cert_manager(found):
             self.has_issued = True
-        self._read[name] = (now, files)
-        return files
+        files = files_of(found)
+        return files if any(files.values()) else None  # else its content was taken away
 
     async def write(self, holder: Principal | None, files: Files) -> None:
         """NameTakenError: a Secret of this name is somebody else's."""
         assert self.cluster is not None, "somebody has looked before"
         body = secret(self.cluster, holder, files)
         name = str(body["metadata"]["name"])
-        self._read.pop(name, None)  # whatever becomes of it
+        self._reads.forget(name)  # whatever becomes of it
         found = await self._api.get(SECRET, name)
         if found is not None:
             check_ours(SECRET, found, body)
