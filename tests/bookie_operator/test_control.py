@@ -62,16 +62,7 @@ def address_of(server: ServerLab) -> Addressee:
 
 async def holding(server: ServerLab) -> Health:
     """A real bookie whose ledgers were all deleted."""
-    every, brake = {"collectIntervalSeconds": 0.01, "collectGraceSeconds": 0.01}, 2
-    server.tree["storage"] = every | {"collectBrakeFrom": brake}
-    await server.start()
-    ledgers = [await server.ledger() for _ in range(3)]
-    for ledger in ledgers:
-        await server.add(ledger, 0)
-    for ledger in ledgers:
-        await server.store.delete_ledger(ledger)
-    state = server.bookie.state  # type: ignore[union-attr]
-    await server.until(lambda: state.collection_plan != "" and state.ledgers_missing == 3)
+    await server.hold_collection()
     health = await GrpcControl().health(address_of(server))
     assert health is not None
     return health

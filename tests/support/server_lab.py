@@ -27,7 +27,7 @@ from bookie.protocol.status import Status
 from bookie.server.lifecycle import Bookie, ExitCode, Host
 from bookie.server.part_settings import boot_settings
 from bookie.server.settings import BookieSettings, parse_settings
-from bookie.server.state import Traffic
+from bookie.server.state import BookieState, Traffic
 from bookie.storage.disk import Disk, RealDisk
 from bookie.storage.space import SpaceMarks
 from bookie.testing.disk import SimDisk
@@ -236,6 +236,22 @@ class ServerLab:
             metadata = metadata.closed(EntryId(closed_at), length=0)
         await self.store.create_ledger(metadata)
         return metadata.ledger_id
+
+    async def hold_collection(self) -> BookieState:
+        """From nothing to a bookie whose three ledgers were all deleted, and whose brake holds."""
+        self.tree["storage"] = {
+            "collectIntervalSeconds": 0.01,
+            "collectGraceSeconds": 0.01,
+            "collectBrakeFrom": 2,
+        }
+        state = (await self.start()).state
+        ledgers = [await self.ledger() for _ in range(3)]
+        for ledger in ledgers:
+            await self.add(ledger, 0)
+        for ledger in ledgers:
+            await self.store.delete_ledger(ledger)
+        await self.until(lambda: state.collection_plan != "" and state.ledgers_missing == 3)
+        return state
 
     async def close_ledger(self, ledger_id: LedgerId, end: int) -> None:
         found = await self.store.read_ledger(ledger_id)

@@ -408,19 +408,7 @@ async def test_a5_a_collection_that_the_brake_holds_is_told_and_goes_on_when_app
     idle_server: ServerLab,
 ) -> None:
     server = idle_server
-    server.tree["storage"] = {
-        "collectIntervalSeconds": 0.01,
-        "collectGraceSeconds": 0.01,
-        "collectBrakeFrom": 2,
-    }
-    await server.start()
-    ledgers = [await server.ledger() for _ in range(3)]
-    for ledger in ledgers:
-        await server.add(ledger, 0)
-    for ledger in ledgers:
-        await server.store.delete_ledger(ledger)
-    state = server.bookie.state  # type: ignore[union-attr]
-    await server.until(lambda: state.collection_plan != "" and state.ledgers_missing == 3)
+    state = await server.hold_collection()
     told = await health(server)
     assert "3 of 3 ledgers here are gone" in told.collection_held
     wrong = await server.call("ApproveCollection", pb.ApproveCollectionRequest(plan_id="another"))

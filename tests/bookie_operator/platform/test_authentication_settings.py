@@ -1,34 +1,13 @@
 """What a bookie is told of users and of a login, on both platforms; without them, nothing."""
 
-from pathlib import Path
-from typing import Any
-
-import yaml
-from bookie.ids import BookieId
 from bookie.server.settings import parse_settings
-from bookie_operator.observed import Volume
 from bookie_operator.plan.actions import template_of
-from bookie_operator.platform.folders import LocalFolders
-from bookie_operator.platform.kubelet import Record, process_settings, record_of, record_tree
-from bookie_operator.platform.kubernetes.bookies import pod_settings
+from bookie_operator.platform.kubelet import Record, record_of, record_tree
 from operator_scenes import cluster
+from platform_settings import B0, URL, settings
 
-B0 = BookieId("bookie-0")
-URL = "zk://zk:2181/ledgers"
 ASKS = {"authentication": {"mechanisms": ["tls", "digest-md5"], "usersSecret": "stock-users"}}
 LOGIN = {"metadata": {"connect": URL, "credentialsSecret": "zk-login"}}
-
-
-def settings(**spec: Any) -> list[dict[str, Any]]:
-    """On Kubernetes, and on the local platform."""
-    template = template_of(cluster(tls={"mode": "Required"}, **spec).spec, B0)
-    volumes = {disk.name: Volume(disk.name, f"{disk.name}-uid") for disk in template.disks}
-    folders = LocalFolders(Path("/fleet"))
-    texts = (
-        pod_settings(template, volumes, URL),
-        process_settings(template, volumes, folders=folders, metadata_url=URL),
-    )
-    return [yaml.safe_load(text) for text in texts]
 
 
 def test_who_asks_for_nothing_is_told_nothing() -> None:

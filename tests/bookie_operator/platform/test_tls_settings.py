@@ -1,51 +1,32 @@
 """What a bookie with TLS is told, on both platforms; one without is told nothing of it."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from bookie.ids import BookieId
 from bookie.server.settings import parse_settings
 from bookie_operator.model.tls import TlsMode
-from bookie_operator.observed import Volume
 from bookie_operator.plan.actions import template_of
-from bookie_operator.platform.folders import LocalFolders
-from bookie_operator.platform.kubelet import Record, process_settings, record_of, record_tree
-from bookie_operator.platform.kubernetes.bookies import pod_settings
+from bookie_operator.platform.kubelet import Record, record_of, record_tree
 from operator_scenes import cluster
+from platform_settings import B0, settings
 
-B0 = BookieId("bookie-0")
-URL = "zk://zk:2181/ledgers"
 PLAIN = template_of(cluster(tls={"mode": "Off"}).spec, B0)
 
 
-def settings(**tls: Any) -> list[dict[str, Any]]:
-    """On Kubernetes, and on the local platform."""
-    template = template_of(cluster(tls=tls).spec, B0)
-    volumes = {disk.name: Volume(disk.name, f"{disk.name}-uid") for disk in template.disks}
-    folders = LocalFolders(Path("/fleet"))
-    texts = (
-        pod_settings(template, volumes, URL),
-        process_settings(template, volumes, folders=folders, metadata_url=URL),
-    )
-    return [yaml.safe_load(text) for text in texts]
-
-
 def test_a_plain_bookie_is_told_nothing_of_it() -> None:
-    assert all("tls" not in one for one in settings(mode="Off"))
+    assert all("tls" not in one for one in settings(tls={"mode": "Off"}))
 
 
 @pytest.mark.parametrize("mode", ["Accepted", "Required"])
 def test_a_bookie_is_told_its_mode_and_where_its_credentials_are(mode: str) -> None:
-    pod, process = settings(mode=mode)
+    pod, process = settings(tls={"mode": mode})
     assert pod["tls"] == {"directory": "/etc/bookie/tls", "mode": mode}
     assert process["tls"] == {"directory": "/fleet/tls/bookie-bookie-0", "mode": mode}
 
 
 @pytest.mark.parametrize("mode", ["Accepted", "Required"])
 def test_a_bookie_reads_what_it_is_told(mode: str) -> None:
-    for tree in settings(mode=mode, http=True):
+    for tree in settings(tls={"mode": mode, "http": True}):
         read = parse_settings(tree, source="the operator").tls
         assert read is not None and (read.mode, read.http) == (mode, True)
         assert str(read.directory) == tree["tls"]["directory"]
@@ -53,7 +34,9 @@ def test_a_bookie_reads_what_it_is_told(mode: str) -> None:
 
 
 def test_http_speaks_it_on_request() -> None:
-    assert all(one["tls"]["http"] is True for one in settings(mode="Required", http=True))
+    assert all(
+        one["tls"]["http"] is True for one in settings(tls={"mode": "Required", "http": True})
+    )
 
 
 @pytest.mark.parametrize(
