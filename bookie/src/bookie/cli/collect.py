@@ -12,7 +12,7 @@ from bookie.cli.common import (
     run,
     yes_option,
 )
-from bookie.cli.control_plane import asked, registered
+from bookie.cli.control_plane import registered
 from bookie.cli.lazy import LazyGroup
 from bookie.cli.output import show_fields
 from bookie.exit_codes import Exit
@@ -45,19 +45,15 @@ def approve(metadata: str, output: str, bookie: str, plan: str | None, by: str, 
     deleted on purpose: what is collected cannot be brought back.
     """
     bookie_id = BookieId(bookie)
-    target, meant, has_tls = run(registered(metadata, bookie_id))
-    call = Call(meant, DEADLINE_S)
-    health = asked(target, lambda plane: plane.health(call), has_tls=has_tls)
+    known = run(registered(metadata, bookie_id))
+    call = Call(known.meant, DEADLINE_S)
+    health = known.asked(lambda plane: plane.health(call))
     chosen = plan or health.collection_plan_id
     if not chosen:
         fail(f"{bookie} waits for no approval of a collection", Exit.REFUSED)
     if plan is None:
         ask(f"{bookie}: {health.collection_held}. Approve?", yes=yes)
-    taken = asked(
-        target,
-        lambda plane: plane.approve_collection(call, plan_id=chosen, by=by),
-        has_tls=has_tls,
-    )
+    taken = known.asked(lambda plane: plane.approve_collection(call, plan_id=chosen, by=by))
     if not taken.accepted:
         fail(taken.message, Exit.REFUSED)
     show_fields({"bookie": bookie, "plan": chosen, "approved_by": by}, output=output)

@@ -14,14 +14,6 @@ from bookie.wire.identity import Identity
 Reply = TypeVar("Reply")
 
 
-class Registered(NamedTuple):
-    """Where the control plane of a bookie is that serves, and who it is."""
-
-    target: str
-    meant: Identity
-    has_tls: bool
-
-
 def asked(
     target: str, ask: Callable[[ControlPlane], Awaitable[Reply]], *, has_tls: bool = True
 ) -> Reply:
@@ -33,6 +25,18 @@ def asked(
 
     reply: Reply = run(work())
     return reply
+
+
+class Registered(NamedTuple):
+    """Where the control plane of a bookie is that serves, and who it is."""
+
+    target: str
+    meant: Identity
+    has_tls: bool
+
+    def asked(self, ask: Callable[[ControlPlane], Awaitable[Reply]]) -> Reply:
+        """As `asked`, in the way that its registration says."""
+        return asked(self.target, ask, has_tls=self.has_tls)
 
 
 async def registered(metadata: str, bookie_id: BookieId) -> Registered:

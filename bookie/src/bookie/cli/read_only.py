@@ -5,7 +5,7 @@ from typing import Final
 import click
 
 from bookie.cli.common import metadata_option, output_option, run
-from bookie.cli.control_plane import asked, registered
+from bookie.cli.control_plane import registered
 from bookie.cli.output import show_fields
 from bookie.ids import BookieId
 from bookie.wire.admin.client import Call
@@ -23,9 +23,7 @@ def read_only(metadata: str, output: str, bookie: str, off: bool) -> None:
 
     Writers go on with other bookies; it serves what it has, and recoveries may still write to it.
     """
-    target, meant, has_tls = run(registered(metadata, BookieId(bookie)))
-    call = Call(meant, DEADLINE_S)
-    phase = asked(
-        target, lambda plane: plane.set_read_only(call, read_only=not off), has_tls=has_tls
-    )
+    known = run(registered(metadata, BookieId(bookie)))
+    call = Call(known.meant, DEADLINE_S)
+    phase = known.asked(lambda plane: plane.set_read_only(call, read_only=not off))
     show_fields({"bookie": bookie, "phase": phase.value}, output=output)

@@ -18,6 +18,8 @@ from bookie.yaml_text import parse_yaml
 DIGEST: Final = "digest"
 SASL: Final = "sasl"
 FORM: Final = "expected YAML with scheme (digest or sasl), user and password"
+FAILED: Final = "authentication failed"
+"""With which a message about a wrong login begins."""
 
 
 class Login(BaseModel):

@@ -4,17 +4,13 @@ By scheme digest any password is taken, and makes another user of whoever has a 
 shows only in what access lists then forbid. Who has to write there can ask first.
 """
 
-from typing import Final
-
 from kazoo.exceptions import NoNodeError
 from kazoo.security import ANYONE_ID_UNSAFE, Permissions
 
 from bookie.errors import UnavailableError
+from bookie.metadata.login import FAILED
 from bookie.metadata.store import MetadataStore
 from bookie.metadata.zookeeper import ZooKeeperStore
-
-FAILED: Final = "authentication failed"
-"""With which a message about a wrong login begins."""
 
 
 async def check_login(store: MetadataStore) -> None:

@@ -26,7 +26,7 @@ from bookie.hosts import at_port
 from bookie.metadata.access import OPEN, Access, Place, place_of
 from bookie.metadata.connection_trouble import trouble_of
 from bookie.metadata.layout import Paths
-from bookie.metadata.login import SASL, Login, read_login
+from bookie.metadata.login import FAILED, SASL, Login, read_login
 from bookie.tls.credentials import CredentialsFolder
 from bookie.tls.principals import Principal, Role, names_of_fleets
 
@@ -212,7 +212,7 @@ class SecureClient(KazooClient):  # type: ignore[misc]
         where = at_port(host, port)
         if isinstance(error, AuthFailedError | SASLException):
             return (
-                f"authentication failed: ZooKeeper at {where} refuses the login {self._login} of "
+                f"{FAILED}: ZooKeeper at {where} refuses the login {self._login} of "
                 f"{self._login_path}: correct user and password there, or on the server"
             )
         directory = None if self._folder is None else self._folder.directory

@@ -42,8 +42,7 @@ def replace_folder(path: Path, files: Files) -> None:
             _write(fresh / name, content)
         link = fresh.with_name(f"{fresh.name}.new")
         link.symlink_to(fresh.name)
-        if path.is_dir() and not path.is_symlink():  # somebody put a folder there
-            shutil.rmtree(path)
+        _drop_real(path)
         link.replace(path)
         _drop_others(path, fresh)
     except OSError as error:
@@ -61,12 +60,17 @@ def _write(path: Path, content: bytes) -> None:
 def drop_folder(path: Path) -> None:
     """There is none any more. Blocking."""
     try:
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
+        _drop_real(path)
         path.unlink(missing_ok=True)
         _drop_others(path, None)
     except OSError as error:
         raise LocalError(f"{path} cannot be taken away: {error.strerror}") from error
+
+
+def _drop_real(path: Path) -> None:
+    """A folder that somebody put in the place of the link."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
 
 
 def _drop_others(path: Path, fresh: Path | None) -> None:

@@ -1,4 +1,4 @@
-"""Secrets read by name and remembered for a while: nobody may list or watch those of a namespace."""
+"""Secrets read by name and remembered a while: nobody may list or watch those of a namespace."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
