@@ -150,6 +150,14 @@ def tasks(kubectl: Kubectl, name: str | None, output: str) -> None:
         screen.tell(f"nobody has asked anything of {cluster.metadata.name}")
 
 
+def _ask_once_confirmed(
+    kubectl: Kubectl, wish: task_requests.Wish, question: str, *, yes: bool, **how: Any
+) -> int:
+    if not screen.confirmed(question, yes=yes):
+        return Exit.FAILED
+    return task_requests.ask(kubectl, wish, **how)
+
+
 @plugin.command()
 @click.argument("bookie")
 @cluster_option
@@ -175,9 +183,9 @@ def approve(
     wish = task_requests.approval(
         the_cluster(kubectl, name), bookie, plan_id=plan_id, by=by or kubectl.user()
     )
-    if not screen.confirmed("Is the old content gone for good, and may it be given up?", yes=yes):
-        return Exit.FAILED
-    return task_requests.ask(kubectl, wish, **how)
+    return _ask_once_confirmed(
+        kubectl, wish, "Is the old content gone for good, and may it be given up?", yes=yes, **how
+    )
 
 
 @plugin.command("approve-collection")
@@ -205,9 +213,9 @@ def approve_collection(
     wish = task_requests.collection_approval(
         the_cluster(kubectl, name), bookie, plan_id=plan_id, by=by or kubectl.user()
     )
-    if not screen.confirmed("Were these ledgers deleted on purpose?", yes=yes):
-        return Exit.FAILED
-    return task_requests.ask(kubectl, wish, **how)
+    return _ask_once_confirmed(
+        kubectl, wish, "Were these ledgers deleted on purpose?", yes=yes, **how
+    )
 
 
 @plugin.command("replace-disk")
@@ -227,9 +235,7 @@ def replace_disk(
     """
     wish = task_requests.replacement(the_cluster(kubectl, name), bookie, disk)
     question = f"Delete this volume of {bookie} with what is on it?"
-    if not screen.confirmed(question, yes=yes):
-        return Exit.FAILED
-    return task_requests.ask(kubectl, wish, **how)
+    return _ask_once_confirmed(kubectl, wish, question, yes=yes, **how)
 
 
 @plugin.command("replace-bookie")
@@ -246,9 +252,7 @@ def replace_bookie(kubectl: Kubectl, bookie: str, name: str | None, yes: bool, *
     """
     wish = task_requests.bookie_replacement(the_cluster(kubectl, name), bookie)
     question = f"Delete all volumes of {bookie} with what is on them?"
-    if not screen.confirmed(question, yes=yes):
-        return Exit.FAILED
-    return task_requests.ask(kubectl, wish, **how)
+    return _ask_once_confirmed(kubectl, wish, question, yes=yes, **how)
 
 
 @plugin.command("index-rebuild")
@@ -297,9 +301,9 @@ def accept_loss(
     wish = task_requests.acceptance(
         cluster, ledger, entry=entry, reason=reason, by=by or kubectl.user()
     )
-    if not screen.confirmed("Give up what may have been acknowledged there?", yes=yes):
-        return Exit.FAILED
-    return task_requests.ask(kubectl, wish, **how)
+    return _ask_once_confirmed(
+        kubectl, wish, "Give up what may have been acknowledged there?", yes=yes, **how
+    )
 
 
 @plugin.command("retract-loss")
@@ -327,9 +331,9 @@ def retract_loss(
     """
     cluster = the_cluster(kubectl, name)
     wish = task_requests.retraction(cluster, ledger, reason=reason, by=by or kubectl.user())
-    if not screen.confirmed(f"Call what is recorded of ledger {ledger} lost no more?", yes=yes):
-        return Exit.FAILED
-    return task_requests.ask(kubectl, wish, **how)
+    return _ask_once_confirmed(
+        kubectl, wish, f"Call what is recorded of ledger {ledger} lost no more?", yes=yes, **how
+    )
 
 
 @plugin.command()
