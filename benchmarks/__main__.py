@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import signal
+import ssl
 import sys
 import tempfile
 import time
@@ -114,6 +115,7 @@ def _machine() -> dict[str, Any]:
         "revision": code_revision(),
         "cpus": os.cpu_count(),
         "python": platform.python_version(),
+        "openssl": ssl.OPENSSL_VERSION,
         "python_work_us": round(min(timeit.repeat(_work, number=1, repeat=WORK_REPEATS)) * 1e6),
         "system": platform.platform(),
         "load_before": os.getloadavg()[0],
