@@ -33,9 +33,12 @@ TARGET: Final = "security-target"
 ELSEWHERE: Final = "security-elsewhere"
 CODE: Final = "/srv/attack/code"
 FLEET: Final = f"spiffe://bookie-operator/{TARGET}/{CLUSTER}"
+EXECUTORS: Final = "security-target/executors"
+"""Label of the nodes that take executors: a driver that has none of them waits for them."""
 SPEC: Final[Object] = {
     "audit": {"engine": "spark-kubernetes", "schedule": "@never"},
     "repair": {"startDeadlineSeconds": 600},
+    "executorPod": {"nodeSelector": {EXECUTORS: "yes"}},
 }
 """Over the manifest of e2e, which says nothing about TLS; the engine has a driver to attack."""
 VALUES: Final = (
@@ -112,6 +115,7 @@ class Field:
         words = ("upgrade", "--install", RELEASE, str(CHART), "--create-namespace", *values)
         self._operator.kube.helm(*words, "--wait", "--timeout=240s", seconds=250)
         try:
+            self._take_executors()
             self.fleet.apply(SPEC)
             self.fleet.wait_whole()
             doors = self._doors(self._write())
@@ -119,6 +123,7 @@ class Field:
             yield doors
         finally:
             self.fleet.stop_watching()
+            self._take_executors(are_taken=False)
             if not self._kind.settings.keep:
                 self._cleared()
 
@@ -135,6 +140,10 @@ class Field:
         self._operator.remove()
         for name in (TARGET, ELSEWHERE):
             remove_namespace(self._kind.kube, name)
+
+    def _take_executors(self, *, are_taken: bool = True) -> None:
+        """Whether any node takes executors from now on; those that run go on."""
+        self.kube("label", "nodes", "--all", EXECUTORS + ("=yes" if are_taken else "-"))
 
     def _write(self) -> int:
         """As the README has it, by a command in a bookie's pod."""
@@ -199,19 +208,16 @@ class Field:
     def at_driver(self) -> Iterator[Line]:
         """A5: a stranger's executors at the driver of an audit; then it gets its own.
 
-        No node takes these meanwhile: a driver that has them is soon done.
+        No node takes these before: a driver that has them is soon done.
         """
         self.fleet.wait_condition("DurabilityVerified", seconds=SPARK_S)  # no other driver runs
         before = {str(pod["metadata"]["name"]) for pod in self.kube.items("pods")}
+        self._take_executors(are_taken=False)
         self.kube.apply(manifests.task(TARGET, "attacked", {"type": "audit"}))
         driver = wait_for("a driver of Spark", lambda: self._driver(before), seconds=READY_S)
-        nodes = self._kind.nodes()
-        self.kube("cordon", *nodes)
-        try:
-            words = ("exec", SPARK, "--", "python", f"{CODE}/spark_in_pod.py", driver)
-            told = self.kube(*words, seconds=SPARK_S)
-        finally:
-            self.kube("uncordon", *nodes)
+        words = ("exec", SPARK, "--", "python", f"{CODE}/spark_in_pod.py", driver)
+        told = self.kube(*words, seconds=SPARK_S)
+        self._take_executors()
         for line in told.splitlines():
             if line.startswith("["):
                 what, refused, came = json.loads(line)

