@@ -18,6 +18,7 @@ from bookie.testing.certificates import Authority, Identity
 from bookie.tls.client_tls import ClientTls
 from bookie.tls.credentials import CredentialsFolder
 from bookie.tls.principals import Role
+from bookie.wire.stock.auth import AUTH_DISABLED
 from bookie.wire.stock.framing import FRAME_LENGTH
 from bookie.wire.stock.messages import Outcome
 from server_lab import ServerLab
@@ -307,6 +308,84 @@ async def test_a_client_that_leaves_in_the_handshake_is_forgotten(tls: TlsLab) -
     assert tls.server.traffic.tls_failures["stock"] == 1
 
 
+async def test_the_first_byte_behind_the_answer_ends_the_connection(tls: TlsLab) -> None:
+    await tls.start()
+    client = await tls.plain()
+    await client.ask(client.start_tls())
+    client.writer.write(b"\0")
+    assert await client.until_closed() == b""
+    assert tls.server.traffic.tls_failures["stock"] == 1
+
+
+async def test_a_client_that_leaves_with_half_a_handshake_is_forgotten(tls: TlsLab) -> None:
+    await tls.start()
+    client = await tls.plain()
+    await client.ask(client.start_tls())
+    client.writer.write(hello(tls)[:40])
+    await client.close()
+    await tls.until_gone()
+    assert tls.server.traffic.tls_failures["stock"] == 1
+
+
+async def test_a_handshake_that_does_not_end_is_given_up(tls: TlsLab) -> None:
+    await tls.start(handshakeSeconds=0.05)
+    client = await tls.plain()
+    await client.ask(client.start_tls())
+    client.writer.write(hello(tls)[:1])
+    await tls.until_gone()
+    assert tls.server.traffic.tls_failures["stock"] == 1
+
+
+async def test_the_time_for_a_handshake_runs_from_the_answer_on(tls: TlsLab) -> None:
+    await tls.start(handshakeSeconds=0.5)
+    client = await tls.plain()
+    await client.ask(client.start_tls())
+    answered_at = asyncio.get_running_loop().time()
+    with suppress(TimeoutError):
+        await asyncio.wait_for(client.reader.read(1), 0.45)
+    client.writer.write(hello(tls)[:1])
+    await tls.until_gone()
+    assert asyncio.get_running_loop().time() - answered_at < 0.9
+
+
+async def test_a_handshake_may_come_in_pieces(tls: TlsLab) -> None:
+    await tls.start()
+    client = await tls.plain()
+    await client.ask(client.start_tls())
+    for byte in hello(tls):
+        client.writer.write(bytes([byte]))
+        await asyncio.sleep(0)  # a packet of its own
+    assert (await client.reader.readexactly(1))[0] == 22
+
+
+@BOTH_WIRES
+async def test_a_plugins_word_behind_the_answer_is_answered_under_tls(
+    tls: TlsLab, kind: type[StockClient]
+) -> None:
+    """Without authentication: a client that has a plugin is to go on."""
+    await tls.start(mode="Required")
+    client = await tls.plain(kind)
+    answered = V3Client(client.reader, client.writer)
+    await answered.ask(answered.start_tls())
+    client.send(client.auth(b"", plugin="sasl"))
+    await client.writer.start_tls(
+        tls.certificates.context(tls.certificates.client), server_hostname="localhost"
+    )
+    assert (await client.answer()).message.authPluginName == AUTH_DISABLED
+    [read] = await client.ask(client.read(1, 1))
+    assert read.outcome is Outcome.NO_LEDGER
+
+
+def hello(tls: TlsLab) -> bytes:
+    """The first words of a client's handshake."""
+    received, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
+    context = tls.certificates.context(tls.certificates.client)
+    session = context.wrap_bio(received, sent, server_hostname="localhost")
+    with suppress(ssl.SSLWantReadError):
+        session.do_handshake()
+    return sent.read()
+
+
 async def test_start_tls_behind_another_request_is_refused_and_the_rest_is_served(
     tls: TlsLab,
 ) -> None:
@@ -335,6 +414,11 @@ async def test_there_is_no_tls_under_tls(tls: TlsLab) -> None:
         test_a_plain_request_in_place_of_the_handshake_is_no_request,
         test_a_handshake_that_does_not_begin_is_given_up,
         test_a_client_that_leaves_in_the_handshake_is_forgotten,
+        test_the_first_byte_behind_the_answer_ends_the_connection,
+        test_a_client_that_leaves_with_half_a_handshake_is_forgotten,
+        test_a_handshake_that_does_not_end_is_given_up,
+        test_the_time_for_a_handshake_runs_from_the_answer_on,
+        test_a_handshake_may_come_in_pieces,
     ],
 )
 def test_tls_stories_hold_on_uvloop(

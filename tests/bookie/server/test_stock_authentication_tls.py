@@ -188,6 +188,27 @@ async def test_a_greeting_beside_start_tls_is_answered_under_tls(
     assert read.outcome is Outcome.NO_LEDGER
 
 
+async def test_a_greeting_behind_the_answer_to_start_tls_is_answered_under_tls(lab: Lab) -> None:
+    """Of a client that looked up the bookie's name meanwhile."""
+    client = await (await lab.start("digest-md5", mode="Required")).plain()
+    answered = V3Client(client.reader, client.writer)
+    await answered.ask(answered.start_tls())
+    client.send(client.auth(b"", plugin="sasl"))
+    await client.writer.start_tls(lab.context(has_certificate=False), server_hostname="localhost")
+    token = response((await client.answer()).message.payload)
+    _last, read = await client.ask(client.auth(token, plugin="sasl"), client.read(1, 1))
+    assert read.outcome is Outcome.NO_LEDGER
+
+
+async def test_a_response_in_plain_ends_the_connection_once_tls_is_asked_for(lab: Lab) -> None:
+    client = await (await lab.start("digest-md5")).plain()
+    answered = V3Client(client.reader, client.writer)
+    await answered.ask(answered.start_tls())
+    client.send(client.auth(b"username=", plugin="sasl"))
+    assert await client.until_closed() == b""
+    assert lab.server.traffic.tls_failures["stock"] == 1
+
+
 async def test_a_greeting_without_start_tls_is_answered_where_plain_is_accepted(lab: Lab) -> None:
     client = await (await lab.start("digest-md5")).plain()
     assert (await log_in(client)).outcome is OK

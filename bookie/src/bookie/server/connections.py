@@ -18,6 +18,7 @@ from bookie.errors import FrameError
 from bookie.frames.entry import Buffer
 from bookie.hosts import is_wildcard, listen_everywhere
 from bookie.protocol.status import Status
+from bookie.server.handshakes import shake_hands
 from bookie.server.replies import Unread
 from bookie.wire.native import (
     ENVELOPE,
@@ -35,8 +36,6 @@ log = logging.getLogger(__name__)
 BUFFER_BYTES: Final = 2 * 1024 * 1024
 BUFFER_BYTES_MAX: Final = MESSAGE_BYTES_MAX + ENVELOPE_BYTES
 """Longest message of any wire."""
-TLS_GOODBYE_S: Final = 5.0
-"""How long a connection that was closed waits for its client's last word under TLS."""
 READ_BYTES_MIN: Final = 256 * 1024
 """Free room below which unparsed bytes move to the front before the next read."""
 
@@ -142,15 +141,14 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
         self,
         context: ssl.SSLContext,
         *,
+        first: bytes,
         why_not: Callable[[Mapping[str, Any] | None], str],
         handshake_s: float,
     ) -> None:
         """Go on under TLS, as its server; `_hold` was called, and nothing is under way.
 
-        `why_not`: why the holder of a certificate is not let in, empty when it is. OSError when
-        it is not, or there was no handshake in this time: the connection is gone. What was answered
-        before leaves as it is: both go through one transport, in order, and the client's part of
-        the handshake comes after the answer that asks for it. What the handshake brings along is
+        Parameters and errors are those of `handshakes.shake_hands`; after an error the connection
+        is gone. What was answered before has left as it is. What the handshake brings along is
         taken once answers to it are encrypted, too.
         """
         plain = self._transport
@@ -158,14 +156,9 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
             raise ConnectionResetError("closed before the handshake")
         self._flush()
         try:
-            secured = await self._loop.start_tls(
-                plain, self, context, server_side=True,
-                ssl_handshake_timeout=handshake_s, ssl_shutdown_timeout=TLS_GOODBYE_S,
-            )  # fmt: skip
-            if secured is None or secured.is_closing():
-                raise ConnectionResetError("closed during the handshake")
-            if why := why_not(secured.get_extra_info("peercert")):
-                raise ConnectionRefusedError(why)
+            secured = await shake_hands(
+                plain, self, context, first=first, why_not=why_not, seconds=handshake_s
+            )
         except BaseException as error:
             plain.abort()
             # Loops tell of some of these ends, and of some they do not.

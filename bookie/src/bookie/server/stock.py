@@ -56,6 +56,8 @@ log = logging.getLogger(__name__)
 
 GREETING_WAIT_S: Final = 0.1
 """A client that has greeted and wants TLS says so within this: it sends both as it connects."""
+HANDSHAKE_S_MIN: Final = 0.01
+"""For the rest of a handshake that begins in the last moment: loops want more than nothing."""
 STRANGER_FRAME_BYTES_MAX: Final = 256 * 1024
 """Of a client that is not authenticated: enough to tell it so, whatever it adds of usual sizes."""
 STRANGER_READ_BYTES_MAX: Final = 64 * 1024
@@ -80,10 +82,13 @@ class StockConnection(DataConnection):
         """Of the requests that came last; None before the first."""
         self._upgrade: asyncio.Task[None] | None = None
         """The TLS handshake that a client asked for; None: there was none."""
+        self._awaited = ""
+        """Its address while START_TLS is answered and nothing of the handshake has come."""
         self._opening: Opening | None = None
         """Until it is known whether the client wants TLS; None where there is none."""
         self._patience: asyncio.TimerHandle | None = None
-        """After it, a client that has greeted does not want TLS; None without a greeting."""
+        """After it, a client that has greeted does not want TLS, or one that has asked for it does
+        not begin; None when neither is waited for."""
         self.is_authenticated = True
         """`stock_authentication` says otherwise, where there is any."""
 
@@ -117,7 +122,8 @@ class StockConnection(DataConnection):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         buffer = super().get_buffer(sizehint)
-        return buffer if self.is_authenticated else buffer[:STRANGER_READ_BYTES_MAX]
+        is_known = self.is_authenticated and not self._awaited
+        return buffer if is_known else buffer[:STRANGER_READ_BYTES_MAX]
 
     def do(self, work: Work) -> None:
         """Now, or when all that waits is done."""
@@ -144,16 +150,19 @@ class StockConnection(DataConnection):
 
     def _closed(self) -> None:
         self._work.clear()
-        if self._patience is not None:
-            self._patience.cancel()
+        self._stop_waiting()
+        if self._awaited:
+            self._count_no_tls(self._awaited, "closed before the handshake")
         self._service.closed(self)
 
     def _left(self, size: int) -> None:
         self._service.left(self, size)
 
     def _take_next(self, view: memoryview) -> int:
-        if self._opening is not None and (taken := self._take_opening(self._opening, view)):
-            return taken
+        if (opening := self._opening) is not None:
+            taken = self._take_opening(opening, view)
+            if taken or opening.is_asked:
+                return taken
         try:
             wire, requests, consumed = self._parse(view)
         except FrameError:
@@ -192,22 +201,57 @@ class StockConnection(DataConnection):
 
     def _take_opening(self, opening: Opening, view: memoryview) -> int:
         """The client's first words, where there is TLS; how many bytes are done with."""
+        tls = self._service.tls
+        assert tls is not None  # else there is no opening
         try:
             word = opening.step(view)
         except TooEarlyError:
+            self._awaited = ""
+            self._stop_waiting()
             self._service.count_tls_failure()
             raise
-        if self._patience is not None:
-            self._patience.cancel()
-        if word.asked is not None and self._service.tls is not None:
+        if word.asked is not None:
             self.send([word.asked.wire.answer_start_tls(word.asked.request, Outcome.OK)])
+            self._awaited = self._peer()
+            self._wait(tls.handshake_s, self._miss_handshake)
+        elif word.is_hello:
             self._hold()
-            self._upgrade = self._loop.create_task(self._start_tls(self._service.tls))
+            shaking = self._start_tls(tls, bytes(view), self._awaited, self._stop_waiting())
+            self._awaited, self._upgrade = "", self._loop.create_task(shaking)
+            return len(view)
+        elif opening.is_asked:
+            self._expect(0)  # a greeting, of which there may be more
         elif word.is_over:
+            self._stop_waiting()
             self._end_opening()
-        elif word.bytes_taken:
-            self._patience = self._loop.call_later(GREETING_WAIT_S, self._end_opening)
+        else:
+            self._stop_waiting()  # part of a frame: START_TLS may be coming
+            if word.bytes_taken:
+                self._wait(GREETING_WAIT_S, self._end_opening)
         return word.bytes_taken
+
+    def _wait(self, seconds: float, then: Callable[[], None]) -> None:
+        """For what comes next, and no more for what was waited for."""
+        self._stop_waiting()
+        self._patience = self._loop.call_later(seconds, then)
+
+    def _stop_waiting(self) -> float:
+        """How much longer it would have waited."""
+        patience, self._patience = self._patience, None
+        if patience is None:
+            return 0
+        patience.cancel()
+        return patience.when() - self._loop.time()
+
+    def _miss_handshake(self) -> None:
+        """The client was answered, and has not begun."""
+        peer, self._awaited = self._awaited, ""
+        self._count_no_tls(peer, "no handshake behind START_TLS")
+        self.abort()
+
+    def _count_no_tls(self, peer: str, why: str) -> None:
+        self._service.count_tls_failure()
+        log.warning("close connection from %s: no TLS: %s", peer, why)
 
     def _end_opening(self) -> None:
         """A greeting is answered now: the client is under TLS, or does not want it."""
@@ -216,15 +260,17 @@ class StockConnection(DataConnection):
             wire, greeting = opening.greeting
             self.do(partial(self._service.take, self._origin_on(wire), greeting))
 
-    async def _start_tls(self, tls: PortTls) -> None:
-        peer = self._peer()
+    async def _start_tls(self, tls: PortTls, first: bytes, peer: str, seconds: float) -> None:
+        """`first`: what came of the handshake. `seconds`: what is left for the rest of it."""
         try:
-            if self.bytes_held:
-                raise ConnectionAbortedError("more came behind START_TLS, before its answer")
-            await self._secure(tls.context(), why_not=tls.why_not, handshake_s=tls.handshake_s)
+            await self._secure(
+                tls.context(),
+                first=first,
+                why_not=tls.why_not,
+                handshake_s=max(seconds, HANDSHAKE_S_MIN),
+            )
         except Exception as error:  # `ssl` parses what a stranger wrote: it raises ValueError, too
-            self._service.count_tls_failure()
-            log.warning("close connection from %s: no TLS: %s", peer, str(error) or repr(error))
+            self._count_no_tls(peer, str(error) or repr(error))
             self.abort()
 
     def _go_on(self) -> None:

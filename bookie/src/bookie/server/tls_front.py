@@ -12,15 +12,14 @@ import logging
 from collections.abc import Callable
 from typing import Final, cast
 
-from bookie.frames.entry import Buffer
-from bookie.server.connections import TLS_GOODBYE_S, DataConnection
+from bookie.server.connections import DataConnection
+from bookie.server.handshakes import feed, shake_hands
 from bookie.server.port_tls import PortTls
 from bookie.server.state import Traffic
+from bookie.wire.stock.opening import HANDSHAKE
 
 log = logging.getLogger(__name__)
 
-HANDSHAKE: Final = 22
-"""Content type of the first record of a TLS connection (RFC 8446, 5.1)."""
 FIRST_BYTES: Final = 16 * 1024
 """Taken before it is known who reads on."""
 
@@ -108,28 +107,17 @@ class TlsFront(asyncio.BufferedProtocol):
         connection = self._fronts.make()
         transport.set_protocol(connection)
         connection.connection_made(transport)
-        _feed(connection, first)
+        feed(connection, first)
 
     async def _shake_hands(self, transport: asyncio.Transport, first: bytes) -> None:
         connection, tls, peer = self._fronts.make(), self._fronts.tls, self._peer()
         connection.wait_for_handshake()
         transport.pause_reading()
         try:
-            starting = self._loop.create_task(
-                self._loop.start_tls(
-                    transport, connection, tls.context(), server_side=True,
-                    ssl_handshake_timeout=tls.handshake_s, ssl_shutdown_timeout=TLS_GOODBYE_S,
-                )
+            secured = await shake_hands(
+                transport, connection, tls.context(),
+                first=first, why_not=tls.why_not, seconds=tls.handshake_s,
             )  # fmt: skip
-            # One turn: `start_tls` has put its own protocol there, and calls it in the next turn;
-            # what was read before comes behind that, and before anything read from then on.
-            await asyncio.sleep(0)
-            self._loop.call_soon(_feed_below, transport, first)
-            secured = await starting
-            if secured is None or secured.is_closing():
-                raise ConnectionResetError("closed during the handshake")
-            if why := tls.why_not(secured.get_extra_info("peercert")):
-                raise ConnectionRefusedError(why)
         except Exception as error:  # `ssl` parses what a stranger wrote: it raises ValueError, too
             if self._transport is not None:  # else it had to give way, and that was said
                 self._fronts.failed(peer, str(error) or repr(error))
@@ -165,20 +153,3 @@ class TlsFront(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport = None
             self._fronts.left(self)
-
-
-def _feed_below(transport: asyncio.Transport, first: bytes) -> None:
-    """Gives the bytes to what reads from the transport now."""
-    if not transport.is_closing():
-        _feed(cast(asyncio.BufferedProtocol, transport.get_protocol()), first)
-
-
-def _feed(protocol: asyncio.BufferedProtocol, content: Buffer) -> None:
-    """As if they came from the socket now."""
-    view = memoryview(content)
-    while view:
-        room = memoryview(protocol.get_buffer(len(view))).cast("B")
-        taken = min(len(room), len(view))
-        room[:taken] = view[:taken]
-        protocol.buffer_updated(taken)
-        view = view[taken:]
