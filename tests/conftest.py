@@ -14,6 +14,7 @@ pytest_plugins = [
     "town",
     "spark_fixture",
     "stock_client",
+    "ticket_client",
     "zookeeper_fixture",
 ]
 

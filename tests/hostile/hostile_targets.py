@@ -6,6 +6,7 @@ accepts is written and read again as the same value.
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,7 +15,7 @@ from typing import Any, Final
 from bookie.boot.marker import Marker, read_marker
 from bookie.boot.stamps import STAMP_NAME, Stamp, read_stamp, write_stamp
 from bookie.client.log_list import LedgerList
-from bookie.errors import BookieError
+from bookie.errors import BookieError, FrameError
 from bookie.ids import BookieId, LedgerId
 from bookie.metadata.boots import decode_boot, encode_boot
 from bookie.metadata.codec import decode_ledger, encode_ledger
@@ -40,6 +41,7 @@ from bookie.wire.native import LacReply, LacRequest, ReadReply, ReadRequest, nex
 from bookie.wire.stock.connection import StockConnection
 from bookie.wire.stock.digest_md5 import Denied, Exchange, Service, user_key
 from bookie.wire.stock.opening import Opening
+from bookie.wire.stock.tickets import TICKET_BYTES_MAX
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.manifest import load_cluster, load_task, parse
 from bookie_operator.model.task import BookieTask
@@ -52,6 +54,8 @@ CORPUS: Final = Path(__file__).with_name("corpus")
 DISK: Final = RealDisk()
 SETTINGS_VARIABLE: Final = "BOOKIE_LIMITS__CONNECTIONS"
 NONCE: Final = b"0123456789abcdef"
+START_TLS: Final = b"\x00\x00\x00\x0b\n\x06\x08\x03\x10\t\x18\x01\xd2\x06\x00"
+"""A stock client's, on version 3."""
 USERS: Final = {"anna": user_key("anna", "bookkeeper", "secret")}
 
 
@@ -151,6 +155,15 @@ def read_stock(raw: bytes) -> Any:
 
 
 def read_opening(raw: bytes) -> Any:
+    """As first words, and behind the answer to START_TLS; also where tickets are a way in."""
+    for token_bytes_max in (0, TICKET_BYTES_MAX):
+        opening, rest = Opening(token_bytes_max), raw
+        assert opening.step(memoryview(START_TLS)).asked
+        with suppress(FrameError):
+            while rest and (word := opening.step(memoryview(rest))).bytes_taken:
+                assert not word.asked and not word.is_over, "START_TLS is asked once"
+                rest = rest[word.bytes_taken :]
+    Opening(TICKET_BYTES_MAX).step(memoryview(raw))
     return Opening().step(memoryview(raw))
 
 

@@ -74,7 +74,10 @@ def test_durability_settings_choose_the_mode(
         ({"tls": TLS | {"handshakeSeconds": 0}}, "tls.handshakeSeconds: .*than 0, found 0"),
         ({"authentication": {}}, "authentication.mechanisms is missing"),
         ({"authentication": {"mechanisms": []}}, "authentication.mechanisms: .*at least 1"),
-        ({"authentication": {"mechanisms": ["plain"]}}, "'tls' or 'digest-md5', found 'plain'"),
+        (
+            {"authentication": {"mechanisms": ["plain"]}},
+            "'tls', 'digest-md5' or 'gssapi', found 'plain'",
+        ),
         (
             {"authentication": {"mechanisms": ["digest-md5"]}},
             "authentication: usersFile is missing",

@@ -182,20 +182,43 @@ class ZooKeeper(_Section):
     credentials_file: Path | None = None
 
 
+ServicePrincipal = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9._-]+/[A-Za-z0-9.:_-]+@[A-Za-z0-9._-]+$")
+]
+"""Whole, so that neither DNS nor a file of Kerberos' has a say in who a bookie is."""
+
+
+def _regex(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"no regular expression ({error})") from error
+    return text
+
+
 class Authentication(_Section):
     """What stock clients must show before they may ask anything: BookKeeper's own authentication.
 
     `mechanisms`: each is a way in: `tls`, a certificate that section `tls` verifies; `digest-md5`,
-    a user's password by SASL. `users_file`: lines `name:realm:key`, as `htdigest` writes them.
-    `realm`, `service_name`: what clients know this cluster by; Apache's know no other than these.
-    `login_seconds`: then a connection has to be authenticated. `unauthenticated_connections`: so
-    many wait for that; with one more, the one that waits longest is cut off.
+    a user's password by SASL; `gssapi`, a ticket of Kerberos by SASL. `users_file`: lines
+    `name:realm:key`, as `htdigest` writes them. `realm`, `service_name`: what clients with a
+    password know this cluster by; Apache's know no other than these. `keytab`: has the key of
+    `principal`, which is what clients ask for a ticket to, `bookkeeper/HOST@REALM`.
+    `client_principals`: a regular expression that all of a client's principal matches; null: those
+    of that realm with `bookkeeper` in their name. `replay_cache`: the file of tickets that were
+    used; null: Kerberos' own. `login_seconds`: then a connection has to be authenticated.
+    `unauthenticated_connections`: so many wait for that; with one more, the one that waits longest
+    is cut off.
     """
 
-    mechanisms: Annotated[tuple[Literal["tls", "digest-md5"], ...], Field(min_length=1)]
+    mechanisms: Annotated[tuple[Literal["tls", "digest-md5", "gssapi"], ...], Field(min_length=1)]
     users_file: Path | None = None
     realm: AuthenticationName = "bookkeeper"
     service_name: AuthenticationName = "bookkeeper"
+    keytab: Path | None = None
+    principal: ServicePrincipal | None = None
+    client_principals: Annotated[str, AfterValidator(_regex)] | None = None
+    replay_cache: Path | None = None
     login_seconds: PositiveFloat = 10.0
     unauthenticated_connections: PositiveInt = 1024
 
@@ -204,6 +227,27 @@ class Authentication(_Section):
         if "digest-md5" in self.mechanisms and self.users_file is None:
             raise ValueError("usersFile is missing, expected with mechanism digest-md5")
         return self
+
+    @model_validator(mode="after")
+    def _tickets_can_be_read(self) -> "Authentication":
+        if "gssapi" in self.mechanisms:
+            if self.keytab is None:
+                raise ValueError("keytab is missing, expected with mechanism gssapi")
+            if self.principal is None:
+                raise ValueError(
+                    "principal is missing, expected with mechanism gssapi: bookkeeper/HOST@REALM, "
+                    "where HOST is the name by which clients find this bookie"
+                )
+        return self
+
+    @property
+    def allowed_principals(self) -> str:
+        """The regular expression for principals of clients. Apache's bookies let in whoever
+        has `bookkeeper` in the name, if theirs is not set; here the realm counts, too."""
+        if self.client_principals is not None:
+            return self.client_principals
+        assert self.principal is not None
+        return "[^@]*bookkeeper[^@]*@" + re.escape(self.principal.rpartition("@")[2])
 
 
 def _metadata_url(url: str) -> str:

@@ -24,7 +24,7 @@ from bookie.server.port_tls import PortTls
 from bookie.server.sessions import Sessions
 from bookie.server.stock_adds import AddGather, Answers, Run, run_of
 from bookie.server.stock_answers import Answerable, Origin, Work
-from bookie.server.stock_authentication import StockAuthentication
+from bookie.server.stock_authentication import NoReply, StockAuthentication
 from bookie.server.stock_facts import FactService
 from bookie.server.stock_reading import ReadService, is_plain
 from bookie.server.stock_reads import ReadGather
@@ -111,14 +111,17 @@ class StockConnection(DataConnection):
         """Queue an answer; it leaves with the others of this loop turn."""
         self._send(buffers)
 
-    def authenticate(self, wire: Wire, request: Auth) -> None:
+    def authenticate(self, wire: Wire, request: Auth) -> bool:
+        """False: it is not judged yet, and comes again after `resume`."""
         authentication = self._service.authentication
         reply = NOTHING_ASKED if authentication is None else authentication.reply(self, request)
-        if reply is None:
-            return
-        self.send([wire.answer_auth(request, reply)])
-        if reply.outcome is not Outcome.OK:
-            self.close()
+        if reply is NoReply.YET:
+            return False
+        if reply is not NoReply.EVER:
+            self.send([wire.answer_auth(request, reply)])
+            if reply.outcome is not Outcome.OK:
+                self.close()
+        return True
 
     def get_buffer(self, sizehint: int) -> memoryview:
         buffer = super().get_buffer(sizehint)
@@ -145,7 +148,7 @@ class StockConnection(DataConnection):
 
     def _opened(self) -> None:
         if self._service.tls is not None and not self.is_secure:
-            self._opening = Opening()
+            self._opening = Opening(self._service.greeting_bytes_max)
         self._service.opened(self)
 
     def _closed(self) -> None:
@@ -300,6 +303,8 @@ class StockService:
         self.tls = tls
         self.authentication = authentication
         """None: whoever reaches the port may ask."""
+        self.greeting_bytes_max = 0 if authentication is None else authentication.greeting_bytes_max
+        """Of a token that may come before a handshake."""
         self.tls_is_required = tls is not None and tls.is_required
         """Requests before a handshake are refused."""
         self._operations = operations
@@ -423,7 +428,7 @@ class StockService:
             log.debug("refuse a request: %s", request.why)
             origin.client.send([request.answer])
         elif isinstance(request, Auth):
-            origin.client.authenticate(origin.wire, request)
+            return origin.client.authenticate(origin.wire, request)
         elif isinstance(request, StartTls):
             # There is none, or it was not the first request: then answers may be under way.
             origin.client.send([origin.wire.answer_start_tls(request, Outcome.BAD_REQUEST)])

@@ -40,8 +40,8 @@ class Client(Asker, Protocol):
     def send(self, buffers: Sequence[Buffer]) -> None:
         """Queue an answer; it leaves with the others of this loop turn."""
 
-    def authenticate(self, wire: Wire, request: Auth) -> None:
-        """Answer an AUTH; close where it is refused."""
+    def authenticate(self, wire: Wire, request: Auth) -> bool:
+        """Answer an AUTH; close where it is refused. False: it is not judged yet, see `Work`."""
 
     def do(self, work: Work) -> None:
         """Now, or when all that waits before it is done."""

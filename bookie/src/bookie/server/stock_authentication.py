@@ -2,8 +2,10 @@
 
 By a certificate, which the TLS handshake has verified; or by SASL in AUTH messages, as to Apache's
 bookie with its SASL plugin: whatever else is asked before gets UNAUTHORIZED. Apache's bookie leaves
-a wrong password without an answer, until its client's timeout; here it gets the code, and the
-connection ends. So a guess costs a connection, and none lives unauthenticated for long.
+a wrong password or ticket without an answer, until its client's timeout; here it gets the code, and
+the connection ends. So a guess costs a connection, and none lives unauthenticated for long.
+
+No message names the mechanism: who speaks first has a ticket, who is silent has a password.
 """
 
 import asyncio
@@ -11,15 +13,26 @@ import logging
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
+from functools import partial
 from typing import Any, Final, Protocol
 
+from bookie.server.kerberos import Kerberos
 from bookie.server.settings import Authentication
 from bookie.server.state import AuthFailure, Traffic
 from bookie.server.users_file import UsersFile
 from bookie.tls.principals import Principal
-from bookie.wire.stock.auth import NOTHING_ASKED, REFUSED, SASL, AuthReply, sasl_reply
-from bookie.wire.stock.digest_md5 import Accepted, Challenge, Denied, Exchange, Service
+from bookie.wire.stock.auth import (
+    NOTHING_ASKED,
+    REFUSED,
+    REFUSED_TICKET,
+    SASL,
+    AuthReply,
+    sasl_reply,
+)
+from bookie.wire.stock.digest_md5 import Accepted, Challenge, Denied, Exchange, Service, Step
 from bookie.wire.stock.messages import Auth
+from bookie.wire.stock.tickets import TICKET_BYTES_MAX, TicketExchange
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +64,18 @@ class Entrant(Protocol):
 
     def abort(self) -> None: ...
 
+    def resume(self) -> None:
+        """What was not judged when it came is judged now: it is to ask again."""
+
+
+class NoReply(Enum):
+    """Why an AUTH is not answered."""
+
+    EVER = "ever"
+    """It was refused before, or there is nothing to say."""
+    YET = "yet"
+    """It is being judged; `Entrant.resume` is called then, and `reply` is to be asked again."""
+
 
 @dataclass(slots=True)
 class Login:
@@ -58,8 +83,10 @@ class Login:
 
     deadline: asyncio.TimerHandle
     """Ends the connection."""
-    exchange: Exchange | None = None
+    exchange: Exchange | TicketExchange | None = None
     """Of its AUTH messages; None before the first."""
+    judged: "asyncio.Future[Step] | None" = None
+    """What becomes of its last ticket or seal, which a thread reads; None while there is none."""
 
 
 class StockAuthentication:
@@ -73,6 +100,8 @@ class StockAuthentication:
         if "digest-md5" in settings.mechanisms:
             assert settings.users_file is not None  # the settings see to that
             self._users = UsersFile(settings.users_file, settings.realm)
+        self._kerberos = Kerberos(settings) if "gssapi" in settings.mechanisms else None
+        """None: tickets are no way in."""
         self._service = Service(settings.realm, f"{settings.service_name}/{HOST}")
         self._logins: dict[Entrant, Login] = {}
         """Of all open connections that are barred, but those that are about to be closed; the one
@@ -81,6 +110,11 @@ class StockAuthentication:
         """Of all open connections that a password has let in."""
         self._looking: asyncio.TimerHandle | None = None
         """The next look at them; None while there are none."""
+
+    @property
+    def greeting_bytes_max(self) -> int:
+        """Of a client's first token, which a stock client sends before the TLS handshake."""
+        return 0 if self._kerberos is None else TICKET_BYTES_MAX
 
     def opened(self, entrant: Entrant) -> None:
         """From here on it is barred."""
@@ -108,33 +142,73 @@ class StockAuthentication:
             self._looking.cancel()
             self._looking = None
 
-    def reply(self, entrant: Entrant, request: Auth) -> AuthReply | None:
-        """What an AUTH is answered; close after what is not OK. None: nothing, it was refused."""
+    def reply(self, entrant: Entrant, request: Auth) -> AuthReply | NoReply:
+        """What an AUTH is answered; close after what is not OK."""
         if entrant.is_authenticated:
             # A client's last word after DIGEST-MD5, or one that its certificate has let in.
             return NOTHING_ASKED
         login = self._logins.get(entrant)
         if login is None:
-            return None
+            return NoReply.EVER
         if entrant.lacks_tls:
             # Nothing of a password is to be heard by others, be it a hash.
-            return self._refuse(entrant, AuthFailure.PLAIN, "", "TLS is required, and it is plain")
-        if request.plugin_name != SASL or self._users is None:
+            why = "TLS is required, and it is plain"
+            return self._refuse(entrant, AuthFailure.PLAIN, "", why, has_ticket=_speaks(request))
+        exchange = login.exchange = login.exchange or self._begun(request)
+        if exchange is None:
             why = f"found plugin {request.plugin_name!r:.66}, expected a way in that is open here"
-            return self._refuse(entrant, AuthFailure.PLUGIN, "", why)
-        if login.exchange is None:
-            login.exchange = Exchange(self._service, secrets.token_hex(NONCE_BYTES).encode())
-        match login.exchange.step(request.payload, self._users.keys()):
+            return self._refuse(entrant, AuthFailure.PLUGIN, "", why, has_ticket=_speaks(request))
+        has_ticket = isinstance(exchange, TicketExchange)
+        match self._step(entrant, login, exchange, request.payload):
+            case None:
+                return NoReply.YET
             case Challenge(token):
                 return sasl_reply(token)
             case Accepted(token, user):
-                self._let_in(entrant, f"password of {user!r}")
-                self._user_of[entrant] = user
-                if self._looking is None:
-                    self._schedule_look(self._users)
+                self._let_in(entrant, f"{'ticket' if has_ticket else 'password'} of {user!r}")
+                if has_ticket:  # its client has taken itself for authenticated before
+                    return NoReply.EVER
+                self._watch(entrant, user)
                 return sasl_reply(token)
             case Denied(user, why):
-                return self._refuse(entrant, AuthFailure.CREDENTIALS, user, why)
+                kind = AuthFailure.CREDENTIALS
+                return self._refuse(entrant, kind, user, why, has_ticket=has_ticket)
+
+    def _begun(self, request: Auth) -> Exchange | TicketExchange | None:
+        """For a client's first AUTH; None: what it wants is no way in here."""
+        if request.plugin_name != SASL:
+            return None
+        if self._kerberos is not None and _speaks(request):
+            return self._kerberos.exchange()
+        if self._users is None:
+            return None
+        return Exchange(self._service, secrets.token_hex(NONCE_BYTES).encode())
+
+    def _step(
+        self, entrant: Entrant, login: Login, exchange: Exchange | TicketExchange, token: bytes
+    ) -> Step | None:
+        """None: not yet."""
+        if isinstance(exchange, Exchange):
+            assert self._users is not None
+            return exchange.step(token, self._users.keys())
+        if login.judged is None:
+            assert self._kerberos is not None
+            login.judged = self._kerberos.step(exchange, token)
+            login.judged.add_done_callback(partial(self._go_on, entrant))
+        if not login.judged.done():
+            return None
+        judged, login.judged = login.judged, None
+        return judged.result()
+
+    def _go_on(self, entrant: Entrant, _judged: "asyncio.Future[Step]") -> None:
+        if entrant in self._logins:
+            entrant.resume()
+
+    def _watch(self, entrant: Entrant, user: str) -> None:
+        """As long as the user is in the file."""
+        self._user_of[entrant] = user
+        if self._looking is None and self._users is not None:
+            self._schedule_look(self._users)
 
     def _schedule_look(self, users: UsersFile) -> None:
         loop = asyncio.get_running_loop()
@@ -152,12 +226,14 @@ class StockAuthentication:
         if self._user_of:
             self._schedule_look(users)
 
-    def _refuse(self, entrant: Entrant, kind: AuthFailure, user: str, why: str) -> AuthReply:
+    def _refuse(
+        self, entrant: Entrant, kind: AuthFailure, user: str, why: str, *, has_ticket: bool
+    ) -> AuthReply:
         name = f" as {user[:NAME_CHARACTERS_MAX]!r}" if user else ""
         log.warning("refuse %s%s: not authenticated: %s", entrant.peer, name, why)
         self._traffic.authentication_failures[kind] += 1
         self._forget(entrant)
-        return REFUSED
+        return REFUSED_TICKET if has_ticket else REFUSED
 
     def _let_in(self, entrant: Entrant, by: str) -> None:
         entrant.is_authenticated = True
@@ -178,10 +254,17 @@ class StockAuthentication:
         login = self._logins.pop(entrant, None)
         if login is not None:
             login.deadline.cancel()
+            if login.judged is not None:
+                login.judged.cancel()
             self._count()
 
     def _count(self) -> None:
         self._traffic.unauthenticated = len(self._logins)
+
+
+def _speaks(request: Auth) -> bool:
+    """The client has something to say first: a ticket."""
+    return bool(request.payload)
 
 
 def _holder(certificate: Mapping[str, Any]) -> str:

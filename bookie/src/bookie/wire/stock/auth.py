@@ -19,7 +19,7 @@ SASL: Final = "sasl"
 
 
 class AuthReply(NamedTuple):
-    """What an AUTH is answered; `payload`: the mechanism's token, of an OK only."""
+    """What an AUTH is answered; `payload`: the mechanism's token, in version 3 of an OK only."""
 
     outcome: Outcome
     plugin_name: str
@@ -33,6 +33,8 @@ class AuthReply(NamedTuple):
 NOTHING_ASKED: Final = AuthReply(Outcome.OK, AUTH_DISABLED)
 """Of a bookie without authentication, and to a client that is authenticated already."""
 REFUSED: Final = AuthReply(Outcome.UNAUTHORIZED, SASL)
+REFUSED_TICKET: Final = AuthReply(Outcome.UNAUTHORIZED, SASL, b"\0")
+"""The same to a client with a ticket: to its mechanism an empty token is an answer."""
 
 
 def sasl_reply(token: bytes) -> AuthReply:
