@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,7 @@ from java_metadata import ROOT, Metadata
 from java_peer import PythonPeer
 from java_report import Report
 from java_sasl import Users
+from java_tickets import NoTicketsError, Tickets
 from java_tls import CLIENT, PERSON, ZOOKEEPER, Certificates
 
 HERE: Final = Path(__file__).parent
@@ -106,7 +108,16 @@ def verbs(bookies: Bookies, metadata: Metadata, marks: PythonMarks) -> dict[str,
     }
 
 
-def run(options: argparse.Namespace, build: Build, classpath: str, folder: Path) -> int:
+def tickets_of(options: argparse.Namespace, folder: Path, stack: ExitStack) -> Tickets | None:
+    """None, and a line that says why, where there can be none."""
+    try:
+        return Tickets.made(folder, stack) if options.fleet == "ours" else None
+    except NoTicketsError as error:
+        print(f"SKIPPED: test-java: tickets of Kerberos: {error}")
+        return None
+
+
+def run(options: argparse.Namespace, classpath: str, folder: Path, tickets: Tickets | None) -> int:
     """The launcher's exit code."""
     certificates = Certificates(folder, IDS)
     credentials = certificates.folder() if options.tls else None
@@ -121,7 +132,8 @@ def run(options: argparse.Namespace, build: Build, classpath: str, folder: Path)
             classpath,
             durability,
             certificates,
-            users := Users.made(folder),
+            users := Users.made(folder, tickets.sections if tickets else ""),
+            tickets,
             options.tls,
             options.sasl,
         ) as bookies,
@@ -136,10 +148,12 @@ def run(options: argparse.Namespace, build: Build, classpath: str, folder: Path)
             "fleet.control": str(control.port),
             "fleet.tls": str(options.tls).lower(),
             "fleet.sasl": str(options.sasl).lower(),
+            "fleet.tickets": str(tickets is not None).lower(),
         }
         flags = (
             *JVM_FLAGS,
             users.jvm_flag,
+            *((tickets.jvm_flag,) if tickets else ()),
             *(certificates.jvm_flags(CLIENT) if options.tls else ()),
             *(f"-D{name}={value}" for name, value in facts.items()),
         )
@@ -173,7 +187,8 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="test-java-"))
     began = time.monotonic()
     try:
-        code = run(options, build, classpath, folder)
+        with ExitStack() as stack:
+            code = run(options, classpath, folder, tickets_of(options, folder, stack))
     except (ApacheError, FleetError, subprocess.TimeoutExpired) as error:
         print(f"test-java: {error}")
         code = 1

@@ -23,6 +23,7 @@ from bookie.metadata.embedded import free_port
 from bookie.testing.apache import StockBookie
 from java_metadata import ROOT, Metadata
 from java_sasl import Users
+from java_tickets import Tickets
 from java_tls import Certificates
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
@@ -159,6 +160,8 @@ class Bookies:
     durability: str
     certificates: Certificates
     users: Users
+    tickets: Tickets | None
+    """None: no bookie can be asked to take any."""
     always_tls: bool
     """Also in tests that say nothing of it."""
     always_sasl: bool
@@ -233,8 +236,8 @@ class Bookies:
         self._configure()
 
     def authentication(self, way_in: str) -> None:
-        """`digest-md5`, `tls`, or `usual` as in all other tests; from the next start of each on,
-        all end."""
+        """`digest-md5`, `gssapi`, `tls`, or `usual` as in all other tests; from the next start of
+        each on, all end."""
         self._way_in = self._usual_way_in if way_in == "usual" else way_in
         self._configure()
 
@@ -253,9 +256,16 @@ class Bookies:
                 made, name = self.certificates, member.bookie_id
                 text += made.for_apache(name) if member.is_apache else made.for_ours(name)
             if self._way_in:
-                users = self.users
-                text += users.for_apache() if member.is_apache else users.for_ours(self._way_in)
+                text += self._authentication(member)
             member.settings.write_text(text)
+
+    def _authentication(self, member: Member) -> str:
+        if member.is_apache:
+            return self.users.for_apache()
+        if self._way_in == "gssapi":
+            assert self.tickets is not None  # else the tests are skipped
+            return self.tickets.for_ours()
+        return self.users.for_ours(self._way_in)
 
     def _start(self, members: Sequence[Member]) -> None:
         for member in members:

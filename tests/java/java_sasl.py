@@ -31,7 +31,8 @@ class Users:
     jaas: Path
 
     @classmethod
-    def made(cls, folder: Path) -> "Users":
+    def made(cls, folder: Path, more: str = "") -> "Users":
+        """`more`: other sections of the JAAS file."""
         users = cls(folder / "users", folder / "jaas.conf")
         key = user_key(USER, REALM, PASSWORD).hex()
         users.file.write_text(f"{USER}:{REALM}:{key}\n", encoding="utf-8")
@@ -40,7 +41,7 @@ class Users:
             for name, (user, password) in CLIENTS.items()
         ]
         sections.append(f'Bookie {{ {MODULE} required user_{USER}="{PASSWORD}"; }};')
-        users.jaas.write_text("\n".join(sections), encoding="utf-8")
+        users.jaas.write_text("\n".join([*sections, more]), encoding="utf-8")
         return users
 
     @property

@@ -10,6 +10,9 @@ final class Sasl {
     /** Every client of every test comes with one. */
     static final boolean ALWAYS = Boolean.getBoolean("fleet.sasl");
 
+    /** There is a KDC, and the bookies may be asked to take its tickets (java_tickets.py). */
+    static final boolean HAS_TICKETS = Boolean.getBoolean("fleet.tickets") && Fleet.KIND.equals("ours");
+
     static final String FACTORY = SASLClientProviderFactory.class.getName();
 
     private static final String FACTORY_SETTING = "clientAuthProviderFactoryClass";
@@ -24,6 +27,16 @@ final class Sasl {
     /** Bookies that end, and let in whoever shows a certificate from their next start on. */
     static void requireCertificates() {
         Fleet.ask("authentication tls");
+    }
+
+    /** Bookies that end, and ask for a ticket from their next start on. */
+    static void requireTickets() {
+        Fleet.ask("authentication gssapi");
+    }
+
+    /** To which clients get tickets from now on. */
+    static void service(String name) {
+        System.setProperty("bookkeeper.sasl.servicename", name);
     }
 
     static void end() {
