@@ -62,6 +62,9 @@ test-java: install
 	$(if $(strip $(if $(filter ours,$(FLEET)),,other) $(ONLY) $(SECURED)),,$(BIN)/python tests/java --tls --sasl $(OF_SECURED:%=--only %))
 test-security: install ; PYTHONPATH=tests/security $(BIN)/python tests/security $(if $(JSON),--json $(JSON))
 test-security-kind: install ; PYTHONPATH=tests/security:e2e $(BIN)/python tests/security --kubernetes --json $(or $(JSON),$(RESULTS)/security-kind.json)
+cert-manager:
+	cd e2e/cert-manager && CGO_ENABLED=0 go build -o $(CURDIR)/build/cert-manager/controller github.com/cert-manager/cert-manager/cmd/controller
+	cp -r "$$(cd e2e/cert-manager && go list -m -f '{{.Dir}}' github.com/cert-manager/cert-manager)/deploy/crds" build/cert-manager/ && chmod -R u+w build/cert-manager
 test-ipv6: install ; PYTHONPATH=tests/support $(BIN)/python tests/ipv6
 bench: install ; $(BIN)/python -m benchmarks
 bench-full: install ; $(BIN)/python -m benchmarks --full --publish
@@ -138,4 +141,4 @@ release:
 load:
 	kind load docker-image --name $(CLUSTER) $(IMAGES:%=bookie-operator/%:$(TAG))
 
-.PHONY: install demo lines lint types test test-java test-security test-security-kind test-ipv6 proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale fuzz soak judge judge-local judge-mutants e2e bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds dashboards dashboards-proof older-chart base wheels constraints images sbom provenance contents scan release load
+.PHONY: install demo lines lint types test test-java test-security test-security-kind test-ipv6 proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale fuzz soak judge judge-local judge-mutants e2e bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds dashboards dashboards-proof older-chart base wheels cert-manager constraints images sbom provenance contents scan release load

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from bookie.repair.engine.driver_pod import DriverPod, executor_pod
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
@@ -146,6 +147,14 @@ def policies() -> Iterator[None]:
 
 def test_a_driver_makes_executors() -> None:
     assert asked(DRIVER, EXECUTOR) == ""
+
+
+def test_a_driver_may_make_the_pod_by_which_it_asks_why_it_has_no_executors() -> None:
+    names = {"name": "demo-bookie-1-1-1-x", "namespace": NAMESPACE, "cluster": "demo"}
+    driver = DriverPod("", "", image="repair:1", service_account="demo-repair", **names)
+    made = executor_pod(driver)
+    made["metadata"]["namespace"] = NAMESPACE  # where the product posts it to
+    assert asked(DRIVER, made) == ""
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,9 @@ FILES: Final = ("tls.crt", "tls.key", "ca.crt")
 MOUNTED_S: Final = 200.0
 """A kubelet brings a changed Secret into a pod within two minutes."""
 ZOOKEEPER: Final = f"{CLUSTER}-zookeeper"
+LONGER: Final = {"lifetimeDays": 400, "renewBeforeDays": 100}
+"""What was signed for 90 days ends too early by that, and what is signed then does not."""
+SIGNED_LONGER: Final = timedelta(days=300)
 PORTS: Final = (3181, 3182, 3183)
 """Of a bookie: the stock wire, the native one, and its control plane."""
 
@@ -41,6 +44,12 @@ class Credentials:
     def of(self, holder: str) -> x509.Certificate:
         """The certificate of one: `bookie-0`, `client`, `zookeeper`."""
         return x509.load_pem_x509_certificate(self.read(secret_name(holder))["tls.crt"])
+
+    def key_identifier(self, secret: str) -> str:
+        """Of the authority in a Secret, as certificates name their signer."""
+        found = x509.load_pem_x509_certificate(self.read(secret)["tls.crt"])
+        key = found.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+        return key.digest.hex()
 
     def put(self, holder: str, files: Mapping[str, bytes]) -> None:
         """Somebody else's hands: over what the Secret has."""
@@ -98,6 +107,15 @@ class Credentials:
         inside = ("exec", WRITER, "--", "python", "-c", script, *targets)
         found: Object = json.loads(self._kube(*inside).splitlines()[-1])
         return found
+
+    def wait_lasting(self, lifetime: timedelta) -> None:
+        """Until every server shows a certificate that lasts so long still."""
+
+        def do_all_last() -> bool:
+            end = datetime.now(UTC) + lifetime
+            return all(datetime.fromisoformat(one["ends"]) > end for one in self.shown().values())
+
+        wait_for("servers that show what was renewed", do_all_last, seconds=MOUNTED_S)
 
     def _host(self, bookie: str) -> str:
         return f"{pod_name(bookie)}.{CLUSTER}-bookies"

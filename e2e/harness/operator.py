@@ -34,12 +34,20 @@ class Operator:
         self._kind = kind
         self.kube = kind.kube.within(NAMESPACE)
 
-    def install(self, chart: str = str(CHART), *, tag: str = TAG, replicas: int = 1) -> None:
-        """`helm upgrade --install`, and until it is ready."""
-        values = ("--set", f"image.repository=bookie-operator/operator,image.tag={tag}")
+    def install(
+        self,
+        chart: str = str(CHART),
+        *,
+        tag: str = TAG,
+        replicas: int = 1,
+        values: Sequence[str] = (),
+    ) -> None:
+        """`helm upgrade --install`, and until it is ready. `values`: more of the chart's."""
+        given = [f"image.repository=bookie-operator/operator,image.tag={tag}", *values]
         if replicas > 1:  # an older chart knows no such value
-            values += ("--set", f"replicas={replicas}")
-        words = ("upgrade", "--install", RELEASE, chart, "--create-namespace", *values)
+            given.append(f"replicas={replicas}")
+        sets = [word for value in given for word in ("--set", value)]
+        words = ("upgrade", "--install", RELEASE, chart, "--create-namespace", *sets)
         self.kube.helm(*words, "--wait", "--timeout", f"{120 * PATIENCE:.0f}s", seconds=HELM_S)
 
     def renew(self) -> None:

@@ -27,6 +27,7 @@ from harness.operator import Operator
 from harness.settings import ARTIFACTS
 from harness.watch import Watch
 
+OURS: Final = "bookkeeper.bookie-operator.dev/component in (bookie,zookeeper)"
 GONE_S: Final = 120.0
 FINALIZERS_S: Final = 30.0
 BUDGET: Final = f"{CLUSTER}-bookies"
@@ -68,6 +69,18 @@ class Story:
         """Manifests, events and logs, for whoever looks why the story failed."""
         dump(self.kube, self.operator, self.folder)
         return self.folder
+
+    def boots(self) -> dict[str, Any]:
+        """What changes when a pod or a process of the fleet is not what it was."""
+        pods = {
+            pod["metadata"]["name"]: (
+                pod["metadata"]["uid"],
+                [one["restartCount"] for one in pod["status"]["containerStatuses"]],
+            )
+            for pod in self.kube.items("pods", OURS)
+        }
+        epochs = {one["id"]: one["bootEpoch"] for one in self.fleet.status()["bookies"]}
+        return {"pods": pods, "epochs": epochs}
 
     # The fleet and its load
     def up(self, change: Mapping[str, Any] | None = None) -> None:

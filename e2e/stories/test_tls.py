@@ -2,14 +2,13 @@
 wrong with one is said. A writer notes every acknowledged entry the whole time.
 """
 
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import UTC, datetime
 
 import pytest
 from harness.commands import CommandError
-from harness.credentials import MOUNTED_S, Credentials
+from harness.credentials import LONGER, SIGNED_LONGER, Credentials
 from harness.fleet import condition_of
-from harness.kube import Object, wait_for
+from harness.kube import Object
 from harness.manifests import ACCEPTED, OFF, REQUIRED
 from harness.settings import PATIENCE
 from harness.story import Story
@@ -19,14 +18,10 @@ STEP_S = 300.0
 """Every bookie stopped with its flush and started again, one after the other."""
 ROLLOVER_S = 500.0
 """Two steps of three minutes, which a kubelet needs for its part, and what is written between."""
-LONGER = {"lifetimeDays": 400, "renewBeforeDays": 100}
-"""What was signed for 90 days ends too early by that, and what is signed then does not."""
-SIGNED_LONGER = timedelta(days=300)
 CERTIFICATES = "CertificatesValid"
 IN_FORCE = "TlsInForce"
 GAP_MAX_S = 5.0
 """The longest time in which a writer that is not interrupted may have no entry acknowledged."""
-OURS = "bookkeeper.bookie-operator.dev/component in (bookie,zookeeper)"
 
 
 def tls_of(cluster: Object) -> Object:
@@ -57,19 +52,6 @@ def go(story: Story, mode: str) -> list[tuple[str, str]]:
     took = round((datetime.now(UTC) - began).total_seconds(), 1)
     story.numbers[f"to_{mode}_s"] = took
     return told_on_the_way(story.fleet.watch.versions()[mark:])
-
-
-def boots(story: Story) -> dict[str, Any]:
-    """What changes when a pod or a process of the fleet is not what it was."""
-    pods = {
-        pod["metadata"]["name"]: (
-            pod["metadata"]["uid"],
-            [one["restartCount"] for one in pod["status"]["containerStatuses"]],
-        )
-        for pod in story.kube.items("pods", OURS)
-    }
-    epochs = {one["id"]: one["bootEpoch"] for one in story.fleet.status()["bookies"]}
-    return {"pods": pods, "epochs": epochs}
 
 
 def is_uninterrupted(story: Story, said: Object) -> None:
@@ -120,17 +102,12 @@ def test_certificates_and_their_authority_change_and_nobody_notices(story: Story
     fleet = story.fleet
     story.up()
     story.write()
-    credentials, before = Credentials(fleet), boots(story)
+    credentials, before = Credentials(fleet), story.boots()
     first = credentials.shown()
     story.kube.delete("secret", "demo-bookie-1-tls")  # renewed out of turn
     fleet.change({"tls": LONGER})
-
-    def all_renewed() -> bool:
-        shown, soon = credentials.shown(), datetime.now(UTC) + SIGNED_LONGER
-        return all(datetime.fromisoformat(one["ends"]) > soon for one in shown.values())
-
-    wait_for("servers that show what was renewed", all_renewed, seconds=MOUNTED_S)
-    assert boots(story) == before, "nobody is restarted for a renewal"
+    credentials.wait_lasting(SIGNED_LONGER)
+    assert story.boots() == before, "nobody is restarted for a renewal"
     story.load.goes_on()
     began, mark = datetime.now(UTC), fleet.watch.mark()
     story.kube.delete("secret", "demo-ca")
@@ -147,7 +124,7 @@ def test_certificates_and_their_authority_change_and_nobody_notices(story: Story
     signers = {one["signer"] for one in last.values()}
     assert len(signers) == 1 and signers.isdisjoint(one["signer"] for one in first.values())
     assert [one["signs"] for one in tls_of(fleet.object())["authorities"]] == [True]
-    assert boots(story) == before, "nobody is restarted for another authority"
+    assert story.boots() == before, "nobody is restarted for another authority"
     story.load.goes_on()
     is_uninterrupted(story, story.load.progress())
     story.nothing_is_lost()
@@ -159,7 +136,7 @@ def test_what_is_wrong_with_a_certificate_is_said_and_bookies_go_on(story: Story
     fleet, credentials = story.fleet, Credentials(story.fleet)
     story.up()
     story.write()
-    before = boots(story)
+    before = story.boots()
     fleet.wait_condition(CERTIFICATES)
     garbage = b"-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n"
     wrongs = {
@@ -183,7 +160,7 @@ def test_what_is_wrong_with_a_certificate_is_said_and_bookies_go_on(story: Story
     story.load.goes_on()
     fleet.change({"paused": False})
     fleet.wait_condition(CERTIFICATES)
-    assert boots(story) == before
+    assert story.boots() == before
     is_uninterrupted(story, story.load.progress())
     story.nothing_is_lost()
     story.every_copy_is_there()

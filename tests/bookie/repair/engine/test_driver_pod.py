@@ -87,6 +87,13 @@ def test_a_pod_that_is_asked_for_is_of_an_executors_size() -> None:
     )
 
 
+def test_a_pod_that_is_asked_for_has_the_account_that_spark_gives_executors() -> None:
+    account = {"REPAIR_SERVICE_ACCOUNT": "demo-repair"}
+    made = executor_pod(DriverPod.from_environment(ENVIRONMENT | account))["spec"]
+    assert made["serviceAccountName"] == "demo-repair"
+    assert made["automountServiceAccountToken"] is False
+
+
 @pytest.mark.parametrize(
     ("size", "count"), [("512m", 512), ("2g", 2048), ("1gb", 1024), ("7", 7), ("1k", 1), ("x", 0)]
 )

@@ -167,6 +167,8 @@ def executor_pod(pod: DriverPod) -> dict[str, Any]:
     container = {**first, "image": pod.image, "resources": resources}
     metadata = {**made["metadata"], "generateName": f"{pod.name[:POD_NAME_PREFIX_MAX]}-exec-"}
     spec = {**made["spec"], "containers": [container, *others], "restartPolicy": "Never"}
+    if pod.service_account:
+        spec["serviceAccountName"] = pod.service_account
     return {**made, "metadata": metadata, "spec": spec}
 
 
