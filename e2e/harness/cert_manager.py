@@ -56,6 +56,7 @@ class CertManager:
 
     def start(self) -> None:
         assert self._running is None, "it runs"
+        self._log.parent.mkdir(parents=True, exist_ok=True)
         self._out = self._out or self._log.open("a", encoding="utf-8")
         words = ["--kubeconfig", str(self._kube.kubeconfig), "--leader-elect=false", "--v=2"]
         words += ["--namespace", self._kube.namespace]
