@@ -20,8 +20,8 @@ MOVER: Final = "bookie/src/bookie/repair/mend/ledger_move.py"
 
 CLEARS_BLINDLY: Final = Patch(
     CLEARING,
-    old="    if not missing.is_empty:\n        first, last = missing.ranges()[0]\n",
-    new="    if False:\n        first, last = missing.ranges()[0]\n",
+    old="    if missing:\n        first, last = lowest.ranges()[0]\n",
+    new="    if False:\n        first, last = lowest.ranges()[0]\n",
 )
 """A bookie lets go of its marks without a look at what it holds."""
 AUDITS_BLINDLY: Final = Patch(

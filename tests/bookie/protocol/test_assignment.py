@@ -1,7 +1,8 @@
 """Assigned entries against the write set of every single entry."""
 
 from bookie.ids import BookieId, EntryId, LedgerId
-from bookie.protocol.assignment import assigned
+from bookie.protocol.assignment import assigned, entries_max, lacking, refuse_length
+from bookie.protocol.availability import EntrySet
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from bookie.protocol.quorum import write_set
 from hypothesis import given, settings
@@ -49,3 +50,24 @@ def test_assigned_entries_are_those_whose_write_set_names_the_bookie(
         }
         found = assigned(metadata, bookie_id, through=EntryId(through))
         assert {e for a, b in found.ranges() for e in range(a, b + 1)} == expected
+
+
+@given(ledgers(), st.integers(-1, 60), st.sets(st.integers(0, 70)))
+@settings(deadline=None, max_examples=300)
+def test_what_a_bookie_lacks_is_what_it_should_hold_and_does_not(
+    metadata: LedgerMetadata, through: int, have: set[int]
+) -> None:
+    held = EntrySet.from_ids(have)
+    for bookie_id in BOOKIES:
+        end = EntryId(min(through, metadata.last_entry_id) if metadata.is_closed else through)
+        expected = assigned(metadata, bookie_id, through=end) - held
+        count, first = lacking(metadata, bookie_id, held, through=end)
+        assert count == len(expected) and first <= expected
+        assert not expected or first.first == expected.first
+
+
+def test_a_ledger_has_a_last_entry_that_can_be_judged() -> None:
+    striped = LedgerMetadata(LedgerId(1), 3, 2, 2, (Fragment(EntryId(0), BOOKIES[:3]),))
+    most = entries_max(striped)
+    assert refuse_length(striped.closed(EntryId(most - 1), length=0)) == ""
+    assert f"names entry {most}" in refuse_length(striped.closed(EntryId(most), length=0))

@@ -100,6 +100,11 @@ def test_a_striped_ledger_owes_this_bookies_share_only() -> None:
     assert judge(striped, ids((0, 0), (2, 3), (5, 5))).may_clear
 
 
+def test_an_end_that_somebody_made_up_costs_no_memory() -> None:
+    striped = ledger((0, WITH), quorum=2).closed(EntryId(3 * 2**40 - 1), length=0)
+    assert judge(striped, ids((0, 0))).missing == 2**41 - 1
+
+
 def test_unchecked_of_an_open_ledger_needs_its_earlier_fragments_only() -> None:
     metadata = ledger((0, WITH), (10, WITHOUT))
     assert judge(metadata, ids((0, 9)), in_limbo=False).may_clear

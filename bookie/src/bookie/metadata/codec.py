@@ -16,6 +16,7 @@ from bookie.errors import BadRequestError, MetadataFormatError
 from bookie.frames.entry import DigestType
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.metadata.bookkeeper_pb2 import LedgerMetadataFormat
+from bookie.protocol.assignment import refuse_length
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 
 HEADER: Final = b"BookieMetadataFormatVersion\t"
@@ -69,7 +70,10 @@ def decode_ledger(raw: bytes, *, ledger_id: LedgerId, stored_at_ms: int = 0) -> 
             f"{HEADER.decode()!r} and a version of 1 to 3: leave it alone and look who wrote it"
         )
     try:
-        return reader(body, ledger_id, stored_at_ms)
+        found = reader(body, ledger_id, stored_at_ms)
+        if refusal := refuse_length(found):
+            raise ValueError(refusal)
+        return found
     except (BadRequestError, DecodeError, text_format.ParseError, ValueError, IndexError) as error:
         raise MetadataFormatError(
             f"metadata of ledger {ledger_id} (format {version.decode()}) cannot be read: {error}"

@@ -1,13 +1,38 @@
 """Which entries a bookie should hold: round-robin striping over all fragments, as intervals.
 
-Pure arithmetic on ledger metadata; the bookie's own clear rule and the audit both ask here.
+Pure arithmetic on ledger metadata; the bookie's own clear rule and the audit both ask here. Every
+client may write metadata, and so name any end: what is worked out is bounded.
 """
+
+from typing import Final
 
 import numpy as np
 
 from bookie.ids import BookieId, EntryId
-from bookie.protocol.availability import EMPTY, EntrySet
+from bookie.protocol.availability import EMPTY, EntrySet, Ids
 from bookie.protocol.ledger import Fragment, LedgerMetadata
+
+ENTRIES_MAX: Final = 1 << 40
+"""Of a ledger: a million entries a second would take twelve days."""
+STRIPES_MAX: Final = 1 << 24
+"""Of a ledger whose entries lie on some of the ensemble: an interval each, on each bookie."""
+
+
+def entries_max(metadata: LedgerMetadata) -> int:
+    """How many entries such a ledger may have, so that what its bookies owe can be worked out."""
+    is_striped = metadata.write_quorum < metadata.ensemble_size
+    return min(ENTRIES_MAX, STRIPES_MAX * metadata.ensemble_size) if is_striped else ENTRIES_MAX
+
+
+def refuse_length(metadata: LedgerMetadata) -> str:
+    """Why nobody works out what bookies owe this ledger; empty when it can be."""
+    highest = max(metadata.last_entry_id, metadata.last_fragment.first_entry_id)
+    if highest < entries_max(metadata):
+        return ""
+    return (
+        f"ledger {metadata.ledger_id} with quorums {metadata.ensemble_size}/"
+        f"{metadata.write_quorum} names entry {highest}, expected less than {entries_max(metadata)}"
+    )
 
 
 def assigned(metadata: LedgerMetadata, bookie_id: BookieId, *, through: EntryId) -> EntrySet:
@@ -27,6 +52,40 @@ def assigned(metadata: LedgerMetadata, bookie_id: BookieId, *, through: EntryId)
                 write_quorum=metadata.write_quorum,
             )
     return owed
+
+
+def lacking(
+    metadata: LedgerMetadata, bookie_id: BookieId, have: EntrySet, *, through: EntryId
+) -> tuple[int, EntrySet]:
+    """How many of the entries <= `through` that belong on this bookie are not in `have`, and the
+    first of them. Works by the intervals of `have`, however many stripes there are."""
+    count, first = 0, EMPTY
+    size, quorum = metadata.ensemble_size, metadata.write_quorum
+    for fragment, last in fragment_ends(metadata, through=through):
+        if bookie_id not in fragment.ensemble:
+            continue
+        start, position = fragment.first_entry_id, fragment.ensemble.index(bookie_id)
+        gaps = EntrySet.from_ranges([(start, last)]) - have.clip(start, last)
+        offset = (position - quorum + 1) % size
+        owed = _counted(gaps.ends + 1 - offset, size, quorum)
+        owed -= _counted(gaps.starts - offset, size, quorum)
+        count += int(owed.sum())
+        if first.is_empty and owed.any():
+            at = int(np.flatnonzero(owed)[0])
+            low, high = gaps.ranges()[at]
+            first = held_by_position(
+                position,
+                first=low,
+                last=high if quorum == size else EntryId(min(high, low + 2 * size)),
+                ensemble_size=size,
+                write_quorum=quorum,
+            )
+    return count, first
+
+
+def _counted(ids: Ids, size: int, quorum: int) -> Ids:
+    """How many of the ids below each are the first `quorum` of a stretch of `size`."""
+    return ids // size * quorum + np.minimum(ids % size, quorum)
 
 
 def fragment_ends(metadata: LedgerMetadata, *, through: EntryId) -> list[tuple[Fragment, EntryId]]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from bookie.ids import BookieId, EntryId
-from bookie.protocol.assignment import assigned
+from bookie.protocol.assignment import assigned, lacking
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.protocol.quorum import write_set
@@ -70,14 +70,14 @@ def judge_clear(
             ClearReason.NOT_CLOSED,
             f"ledger {metadata.ledger_id} is {metadata.state.value}: recover it first",
         )
-    missing = must_hold(metadata, bookie_id) - held - lost
-    if not missing.is_empty:
-        first, last = missing.ranges()[0]
+    missing, lowest = lacking(metadata, bookie_id, held | lost, through=certain_end(metadata))
+    if missing:
+        first, last = lowest.ranges()[0]
         return ClearVerdict(
             ClearReason.ENTRIES_MISSING,
-            f"ledger {metadata.ledger_id}: {len(missing)} entries are missing, "
+            f"ledger {metadata.ledger_id}: {missing} entries are missing, "
             f"the first are {first}..{last}: copy them first",
-            missing=len(missing),
+            missing=missing,
         )
     return ClearVerdict(ClearReason.CLEARED)
 
@@ -89,9 +89,14 @@ def must_hold(metadata: LedgerMetadata, bookie_id: BookieId) -> EntrySet:
     were acknowledged before the last fragment began. An open last fragment that names the
     bookie is either limbo's business or younger than the mark, so nothing of it was forgotten.
     """
+    return assigned(metadata, bookie_id, through=certain_end(metadata))
+
+
+def certain_end(metadata: LedgerMetadata) -> EntryId:
+    """The last entry that is owed for certain."""
     if metadata.is_closed:
-        return assigned(metadata, bookie_id, through=metadata.last_entry_id)
-    return assigned(metadata, bookie_id, through=EntryId(metadata.last_fragment.first_entry_id - 1))
+        return metadata.last_entry_id
+    return EntryId(metadata.last_fragment.first_entry_id - 1)
 
 
 def refuse_loss(

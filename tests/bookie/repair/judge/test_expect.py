@@ -56,6 +56,12 @@ def test_an_unreachable_bookie_lacks_nothing_and_denies_nothing() -> None:
     assert not verdict.shares[BOOKIES[2]].lacking
 
 
+def test_a_lac_that_no_ledger_can_have_reached_says_nothing() -> None:
+    """A client may have written it, into an entry of its own."""
+    metadata = ledger_of_three(state=LedgerState.OPEN)
+    assert must_exist_through(metadata, lac=EntryId(2**62)) == -1
+
+
 def test_entries_too_many_elsewhere_do_not_hide_a_hole() -> None:
     verdict = judged(ledger_of_three(), held(0, (0, 99)), held(1, (0, 99)), held(2, (0, 4), (6, 9)))
     assert verdict.missing == EntrySet.from_ranges([(5, 5)])

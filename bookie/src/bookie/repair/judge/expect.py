@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
-from bookie.protocol.assignment import assigned
+from bookie.protocol.assignment import assigned, entries_max
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.protocol.status import Status
@@ -136,10 +136,13 @@ def must_exist_through(metadata: LedgerMetadata, *, lac: EntryId) -> EntryId:
     """The last entry that must exist: the end of a CLOSED ledger; of others, what is certain.
 
     A fragment that has a successor is complete, and what the highest known LAC covers was
-    acknowledged; beyond that an open ledger owes nothing yet.
+    acknowledged; beyond that an open ledger owes nothing yet. A LAC is what a client wrote: one
+    that no ledger can have reached says nothing.
     """
     if metadata.is_closed:
         return metadata.last_entry_id
+    if lac >= entries_max(metadata):
+        lac = NO_ENTRY
     return EntryId(max(metadata.last_fragment.first_entry_id - 1, lac))
 
 
