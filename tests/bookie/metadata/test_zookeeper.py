@@ -201,6 +201,15 @@ async def test_ids_go_on_above_31_bits_when_the_short_counter_has_ended(
     await second.close()
 
 
+@pytest.mark.parametrize("half", ["9999999999", "2147483648", "9" * 5000])
+async def test_a_counter_beyond_all_ids_is_none(
+    store: ZooKeeperStore, zookeeper_url: str, half: str
+) -> None:
+    """Every client may make one, and a bookie that boots uncleanly draws an id."""
+    await put(store, f"{split(zookeeper_url)[1]}/idgen-long/HOB-{half}", b"")
+    assert await store.new_ledger_id() == 1 << 32
+
+
 async def test_a_cluster_that_was_wiped_or_made_anew_denies_nothing(
     store: ZooKeeperStore, zookeeper_url: str
 ) -> None:

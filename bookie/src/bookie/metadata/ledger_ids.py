@@ -15,6 +15,9 @@ from bookie.metadata.layout import HIGH_PREFIX, ID_PREFIX, SHORT_ID_END, Paths
 from bookie.metadata.session import ZooKeeperSession
 
 FIRST_HIGH: Final = 1
+HIGH_MAX: Final = 2**31 - 1
+"""The last upper half of an id of 63 bits."""
+HIGH_DIGITS: Final = 10
 LOW_BITS: Final = 32
 OVERFLOWS_MAX: Final = 4
 
@@ -36,14 +39,13 @@ class LedgerIds:
                 return LedgerId(number)
             await self._make(self._paths.long_ids)
             self._uses_long = True
-        high = await self._highest()
-        for _ in range(OVERFLOWS_MAX):
+        first = await self._highest()
+        for high in range(first, min(first + OVERFLOWS_MAX, HIGH_MAX + 1)):
             number = await self._count(self._paths.high_ids(high))
             if 0 <= number < SHORT_ID_END:
                 return LedgerId(high << LOW_BITS | number)
-            high += 1
         raise UnavailableError(
-            f"{OVERFLOWS_MAX} counters under {self._paths.long_ids} are used up: look at them"
+            f"the counters under {self._paths.long_ids} from {first} on are used up: look at them"
         )
 
     async def _has_gone_long(self) -> bool:
@@ -56,7 +58,9 @@ class LedgerIds:
     async def _highest(self) -> int:
         names = await self._session.read(lambda zk: zk.get_children_async(self._paths.long_ids))
         halves = [name.removeprefix(HIGH_PREFIX) for name in names]
-        return max((int(half) for half in halves if half.isdecimal()), default=FIRST_HIGH)
+        numbers = [int(half) for half in halves if half.isdecimal() and len(half) <= HIGH_DIGITS]
+        # Clients may make znodes there: one beyond all ids would have nobody draw one any more.
+        return max((number for number in numbers if number <= HIGH_MAX), default=FIRST_HIGH)
 
     async def _count(self, folder: str) -> int:
         """The next number of the folder's counter; negative when it has wrapped."""
