@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from bookie.ids import BookieId
+from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import Process
 from bookie_operator.plan.actions import BookieTemplate, template_of
 from bookie_operator.platform.folders import LocalFolders, held
@@ -111,6 +112,16 @@ async def test_ends_in_a_row_are_waited_out(tmp_path: Path) -> None:
     node.clock.advance(1)
     assert node.process().restarts == 2
     await until(lambda: not node.process().running)
+    node.children.close()
+
+
+async def test_a_bookie_that_waits_for_its_next_start_is_not_one_in_plain(tmp_path: Path) -> None:
+    """Else the whole fleet would be on its way from plain to TLS, and take plain meanwhile."""
+    node = Node(tmp_path, ends_at_once)
+    node.template = template_of(cluster(tls={"mode": "Required"}).spec, B0)
+    node.kubelet.ensure(node.template)
+    await until(lambda: node.process().restarts == 1 and not node.process().running)
+    assert node.process().tls is TlsMode.REQUIRED
     node.children.close()
 
 

@@ -183,7 +183,8 @@ class Kubelet:
             started_at=record.started_at,
             last_exit=record.last_exit,
             control=control,
-            tls=record.tls if record.process else TlsMode.OFF,
+            # Not running it takes nothing: it counts as what it is to take, never as plain.
+            tls=record.tls if record.process else _wanted_tls(record.template),
         )
 
     def _control(self, record: Record) -> str | None:
@@ -248,7 +249,7 @@ class Kubelet:
                 record,
                 process=process,
                 revision=template.revision,
-                tls=template.tls.mode if template.tls else TlsMode.OFF,
+                tls=_wanted_tls(template),
                 started_at=self._clock(),
                 restarts=record.restarts + (record.last_exit is not None),
             )
@@ -259,6 +260,10 @@ class Kubelet:
         bookie_id = record.template.bookie_id
         write_json(self._folders.bookie(bookie_id) / "process.json", record_tree(record))
         self._records[bookie_id] = record
+
+
+def _wanted_tls(template: BookieTemplate) -> TlsMode:
+    return template.tls.mode if template.tls else TlsMode.OFF
 
 
 def process_settings(
