@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 it failed (the message says why), 2 wrong usage or a wrong
 """
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -31,6 +32,7 @@ from bookie_operator.platform.folders import LocalFolders, operator_pid
 FAILED: Final = 1
 USAGE: Final = 2
 DIRECTORY_DEFAULT: Final = ".bookies"
+OTHERS_NOTHING: Final = 0o077
 
 Params = ParamSpec("Params")
 
@@ -173,6 +175,8 @@ def local() -> None:
 @errors_shown
 def up(manifest: Path, directory: Path, detach: bool, metrics_port: int | None) -> int:
     """Bring MANIFEST up and keep it so. Ctrl-C takes it down gracefully."""
+    # Of all that it starts, too: ZooKeeper's files hold ledgers' passwords, indexes their keys.
+    os.umask(OTHERS_NOTHING)
     folders = LocalFolders(directory)
     if detach:
         ready = up_detached(folders, manifest, metrics_port=metrics_port)

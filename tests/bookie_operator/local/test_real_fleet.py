@@ -176,6 +176,13 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     assert not running_bookies(fleet.folders)
 
 
+def test_others_on_the_machine_read_nothing_of_a_fleet(fleet: Fleet) -> None:
+    """ZooKeeper's files have the ledgers' passwords, and an index has keys."""
+    kept = [*fleet.root.glob("zookeeper/data/*/log.*"), *fleet.root.glob("volumes/*/*/*.sqlite")]
+    assert kept
+    assert not [one for one in (fleet.root, *kept) if one.stat().st_mode & 0o077]
+
+
 def payloads() -> list[bytes]:
     return [b"entry %d" % number for number in range(ENTRIES)]
 
