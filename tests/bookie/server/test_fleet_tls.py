@@ -18,7 +18,7 @@ from bookie.hosts import loopback
 from bookie.metadata.store import ADMIN_ENDPOINT
 from bookie.protocol.status import Status
 from bookie.server.admin_roles import MAY
-from bookie.testing.certificates import DNS, MAIL, URI, Authority, Identity
+from bookie.testing.certificates import DNS, LIFETIME, MAIL, URI, Authority, Identity
 from bookie.tls.client_tls import ClientTls
 from bookie.tls.credentials import CredentialsFolder
 from bookie.tls.principals import PREFIX, Role
@@ -353,6 +353,26 @@ async def test_the_control_plane_takes_no_name_of_another_kind(fleet: FleetLab, 
     name = f"{PREFIX}lab/demo/operator/operator".encode()
     odd = fleet.authority.sign_raw("odd", [(kind, name)])
     assert await fleet.call_as(odd, "GetHealth") is grpc.StatusCode.PERMISSION_DENIED
+
+
+async def test_the_control_plane_takes_no_name_with_more_behind_its_end(fleet: FleetLab) -> None:
+    """gRPC's own list of names ends each of them at a zero byte."""
+    await fleet.start()
+    name = f"{PREFIX}lab/demo/operator/operator\0/client/one".encode()
+    odd = fleet.authority.sign_raw("odd", [(URI, name)])
+    assert await fleet.call_as(odd, "GetHealth") is grpc.StatusCode.PERMISSION_DENIED
+
+
+async def test_a_connection_lasts_no_longer_than_its_certificate(fleet: FleetLab) -> None:
+    await fleet.start()
+    ends_soon = fleet.authority.sign("ann", Role.DECISION, since=LIFETIME - timedelta(seconds=2.5))
+    fleet.server.caller = fleet.client(ends_soon)
+    meant = fleet.server.bookie.control.identity().to_metadata()  # type: ignore[union-attr]
+    async with fleet.server.admin() as stub:
+        assert await stub.GetHealth(pb.GetHealthRequest(), metadata=meant)
+        with pytest.raises(grpc.aio.AioRpcError, match="ended at"):
+            while True:
+                await stub.GetHealth(pb.GetHealthRequest(), metadata=meant)
 
 
 async def test_an_epoch_is_not_heard_from_who_may_not_call(fleet: FleetLab) -> None:

@@ -7,6 +7,7 @@ Nothing here decides anything: `control` and `marks` do, and know no message.
 
 import logging
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import grpc
@@ -31,7 +32,7 @@ from bookie.server.port_tls import PortTls
 from bookie.server.settings import Limits
 from bookie.server.state import Phase
 from bookie.storage.decisions import PersonDecision
-from bookie.tls.principals import Principal
+from bookie.tls.shown import Shown
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.admin import bookie_admin_pb2_grpc as rpc
 from bookie.wire.identity import BOOKIE_KEY, CLUSTER_KEY, Identity, refusal
@@ -187,8 +188,9 @@ class IdentityGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # ge
 
         async def answer(_requests: Any, context: Any) -> Any:
             if self._tls is not None:
-                caller, own = _caller(context), self._tls.credentials.principal
-                if refused := refused_by_role(method, caller, own):
+                shown, own = _shown(context), self._tls.credentials.principal
+                caller, ended = shown.principal, shown.why_not(datetime.now(UTC))
+                if refused := refused_by_role(method, caller, own) or ended:
                     log.warning("refuse a call from %s: %s", context.peer(), refused)
                     await context.abort(grpc.StatusCode.PERMISSION_DENIED, refused)
                 ASKED_BY.set(caller)
@@ -227,12 +229,9 @@ class IdentityGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # ge
         return refusal(meant, own, while_booting=True)
 
 
-def _caller(context: Any) -> Principal | None:
-    """The name in the certificate that this call's connection was made with."""
-    # Of URIs alone: gRPC has names of all kinds in `x509_subject_alternative_name`, and whoever may
-    # not be given a URI may be given a DNS name, or an address for mail, of the same letters.
-    names = context.auth_context().get("peer_uri", ())
-    return Principal.from_names(name.decode(errors="replace") for name in names)
+def _shown(context: Any) -> Shown:
+    """The certificate that this call's connection was made with."""
+    return Shown.from_pem(context.auth_context().get("x509_pem_cert", (b"",))[0])
 
 
 class AdminServer:

@@ -19,6 +19,9 @@ REQUEST_BYTES_MAX: Final = 4 * 1024 * 1024
 REPLY_BYTES_MAX: Final = 64 * 1024 * 1024
 METADATA_BYTES_MAX: Final = 16 * 1024
 HANDSHAKE_MS: Final = 10_000
+CONNECTION_AGE_MS: Final = 10 * 60 * 1000
+"""Then a caller makes another connection, by the authorities that are trusted by then; calls under
+way go on."""
 SHOWN: Final = 5
 """Of a long list that makes no sense, so much is in the answer: it goes into a header."""
 
@@ -33,6 +36,7 @@ def options(limits: Limits) -> list[tuple[str, int]]:
         ("grpc.absolute_max_metadata_size", METADATA_BYTES_MAX),
         ("grpc.max_allowed_incoming_connections", limits.control_connections),
         ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
+        ("grpc.max_connection_age_ms", CONNECTION_AGE_MS),
         ("grpc.so_reuseport", 0),
     ]
 

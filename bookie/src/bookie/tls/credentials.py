@@ -48,11 +48,16 @@ class Credentials:
     @property
     def principal(self) -> Principal | None:
         """Who they are of; None when the certificate holds no name of a fleet."""
-        try:
-            names = self.leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        except x509.ExtensionNotFound:
-            return None
-        return Principal.from_names(names.get_values_for_type(x509.UniformResourceIdentifier))
+        return principal_of(self.leaf)
+
+
+def principal_of(leaf: x509.Certificate) -> Principal | None:
+    """Whose certificate it is; None when it holds no name of a fleet, or several."""
+    try:
+        names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return None
+    return Principal.from_names(names.get_values_for_type(x509.UniformResourceIdentifier))
 
 
 class CredentialsFolder:
