@@ -17,6 +17,7 @@ from bookie.ids import BookieId
 from bookie.metadata.embedded import EmbeddedSettings, EmbeddedZooKeeper, free_port
 from bookie.metadata.layout import Paths
 from bookie.metadata.opening import open_store
+from bookie.metadata.pausing import PAUSED_NAME
 from bookie.metadata.session import ZooKeeperSettings
 from bookie.metadata.store import Cookie, MetadataStore
 from bookie.metadata.zookeeper import ZooKeeperStore
@@ -173,6 +174,19 @@ async def test_a_client_makes_writes_and_deletes_ledgers_and_logs(
     await client.barrier()
     log = await client.write_value("logs/orders", b"[]", version=None)
     await client.write_value("logs/orders", b"[1]", version=log.version)
+
+
+@pytest.mark.parametrize("name", ["repair/checkpoint-deep", "audit/findings", PAUSED_NAME])
+async def test_a_client_makes_no_value_of_the_fleet_before_the_fleet_does(
+    opened: Open, tls_fleet: TlsFleet, name: str
+) -> None:
+    """A checkpoint of a scrub says which copies need no look any more."""
+    job = await opened(tls_fleet.folder(Role.JOB))
+    await job.initialise()
+    client = await opened(tls_fleet.folder(Role.CLIENT))
+    with pytest.raises(UnavailableError, match="does not allow this write to client one"):
+        await client.write_value(name, b"forged", version=None)
+    assert await job.read_value(name) is None
 
 
 async def test_the_fleet_mends_what_a_client_made_and_each_other(

@@ -28,7 +28,7 @@ LEDGER_PREFIX: Final = "L"
 ID_PREFIX: Final = "ID-"
 HIGH_PREFIX: Final = "HOB-"
 OWN_ROOT: Final = "bookie-operator"
-OWN_KINDS: Final = ("barriers", "epochs", "values")
+OWN_KINDS: Final = ("barriers", "epochs", "private", "values")
 LOGS_PREFIX: Final = "logs%2F"
 """How the names of values begin, as znodes, that say which ledgers a log has."""
 
@@ -208,6 +208,12 @@ def bookie_node(bookie_id: BookieId) -> str:
             f"and not {RESERVED_BOOKIE_ID!r}"
         )
     return bookie_id
+
+
+def value_kind(name: str) -> str:
+    """The folder of a value. Logs are their clients', who make them: none of the fleet's own values
+    lies where clients may make znodes, or they would be there before it."""
+    return "values" if value_node(name).startswith(LOGS_PREFIX) else "private"
 
 
 def value_node(name: str) -> str:

@@ -35,6 +35,7 @@ from bookie.metadata.layout import (
     bookie_node,
     is_long_layout,
     ledger_path,
+    value_kind,
     value_node,
 )
 from bookie.metadata.ledger_ids import LedgerIds
@@ -286,16 +287,16 @@ class ZooKeeperStore:
 
     # Values of our own
     async def read_value(self, name: str) -> Versioned[bytes] | None:
-        found = await self._get_or_check(await self._own("values", value_node(name)))
+        found = await self._get_or_check(await self._own(value_kind(name), value_node(name)))
         return None if found is None else Versioned(found[0], found[1].version)
 
     async def write_value(self, name: str, data: bytes, *, version: int | None) -> Versioned[bytes]:
-        path = await self._own("values", value_node(name))
+        path = await self._own(value_kind(name), value_node(name))
         written = await self._compare_and_set(path, data, version=version, what=f"value {name}")
         return Versioned(data, written)
 
     async def delete_value(self, name: str, *, version: int) -> None:
-        path = await self._own("values", value_node(name))
+        path = await self._own(value_kind(name), value_node(name))
         try:
             await self._znodes.delete(path, version=version)
         except (NoNodeError, BadVersionError):
