@@ -14,6 +14,8 @@ import pytest
 import uvloop
 from bookie.hosts import loopback
 from bookie.protocol.status import Status
+from bookie.server.port_tls import PortTls
+from bookie.server.settings import Tls
 from bookie.testing.certificates import Authority, Identity
 from bookie.tls.client_tls import ClientTls
 from bookie.tls.credentials import CredentialsFolder
@@ -211,6 +213,15 @@ async def test_a_client_of_another_fleet_is_cut_off_behind_its_handshake(tls: Tl
     with suppress(OSError):  # who is cut off may hear of it in the handshake
         await client.upgrade(tls.certificates.context(other))
     assert await client.until_closed() == b""
+
+
+def test_a_session_that_is_taken_up_again_ends_with_its_certificate(
+    certificates: Certificates,
+) -> None:
+    """Of TLS 1.2, by its id, while its first connection lives: nothing is verified again."""
+    port = PortTls(Tls(directory=certificates.bookie.folder))
+    assert port.why_not({"notAfter": "Nov 25 00:00:00 2020 GMT"}).endswith("2020 GMT")
+    assert not port.why_not({"notAfter": "Nov 25 00:00:00 2099 GMT"})
 
 
 @pytest.mark.parametrize("who", ["nobody", "client", "stranger"])

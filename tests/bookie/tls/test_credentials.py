@@ -160,7 +160,7 @@ def shake_hands(client: ssl.SSLContext, server: ssl.SSLContext, *, name: str) ->
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_no_session_is_taken_up_again(
+def test_no_session_is_taken_up_once_its_connection_is_gone(
     tmp_path: Path, authority: Authority, version: ssl.TLSVersion
 ):
     folder = CredentialsFolder(fill(tmp_path, authority))

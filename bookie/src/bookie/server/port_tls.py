@@ -6,6 +6,7 @@ client asks for it with START_TLS (`stock`). The upgrade of a connection is in `
 
 import logging
 import ssl
+import time
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
@@ -57,8 +58,11 @@ class PortTls:
         """Why the holder of a verified certificate is not let in; empty when it is.
 
         One without a name of a fleet is: whoever has the authorities decides who is a client. With
-        several, or one that is garbled, it may be another fleet's.
+        several, or one that is garbled, it may be another fleet's. One that has ended was verified
+        in another handshake, whose session was taken up again: OpenSSL looks at no clock then.
         """
+        if certificate and ssl.cert_time_to_seconds(certificate["notAfter"]) < time.time():
+            return f"its certificate ended at {certificate['notAfter']}"
         own, found = self.credentials.principal, Principal.of_certificate(certificate)
         if own is None or (found is not None and found.is_of_fleet_of(own)):
             return ""

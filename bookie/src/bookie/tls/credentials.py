@@ -169,7 +169,8 @@ def _grpc_configuration(credentials: Credentials) -> Any:
 
 def _server_context(directory: Path, clients: ssl.VerifyMode) -> ssl.SSLContext:
     context = _context(ssl.PROTOCOL_TLS_SERVER, directory)
-    # No session is taken up again: every connection is held against the authorities of now.
+    # Others have other contexts, so that a session is taken up under the same authorities alone. By
+    # its id it is, in TLS 1.2 and while its first connection lives: Python cannot forbid that.
     context.num_tickets, context.options = 0, context.options | ssl.OP_NO_TICKET
     context.verify_mode = clients
     return context
