@@ -117,6 +117,15 @@ def test_an_end_beyond_what_can_be_judged_is_none(quorum: int, end: int) -> None
         decode_ledger(encode_ledger(opened.closed(EntryId(end), length=0)), ledger_id=L7)
 
 
+@pytest.mark.parametrize(
+    "name", ["", "b0\nINFO all is well", "b\x1b[2J", "b 0", "b\u202e", "b" * 256]
+)
+def test_no_bookie_has_a_name_that_is_more_than_a_name(name: str) -> None:
+    opened = LedgerMetadata(L7, 1, 1, 1, (Fragment(EntryId(0), (BookieId(name),)),))
+    with pytest.raises(MetadataFormatError, match="a bookie of the id"):
+        decode_ledger(encode_ledger(opened), ledger_id=L7)
+
+
 def test_version_2_is_protobuf_text() -> None:
     raw = (
         b"BookieMetadataFormatVersion\t2\n"

@@ -5,6 +5,7 @@ A line `BookieMetadataFormatVersion<TAB><n>` comes first. n = 3: a varint-delimi
 and 2 are read, since clusters older than this product may be handed to it.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -21,6 +22,7 @@ from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 
 HEADER: Final = b"BookieMetadataFormatVersion\t"
 VERSION_WRITTEN: Final = 3
+BOOKIE_ID_READ: Final = re.compile(r"[!-~]{1,255}")
 V1_CLOSED: Final = "CLOSED"
 V1_IN_RECOVERY_ENTRY: Final = -102
 """Version 1 has no state of its own: this last entry id stands for IN_RECOVERY."""
@@ -71,13 +73,21 @@ def decode_ledger(raw: bytes, *, ledger_id: LedgerId, stored_at_ms: int = 0) -> 
         )
     try:
         found = reader(body, ledger_id, stored_at_ms)
-        if refusal := refuse_length(found):
+        if refusal := refuse_length(found) or _refuse_names(found):
             raise ValueError(refusal)
         return found
     except (BadRequestError, DecodeError, text_format.ParseError, ValueError, IndexError) as error:
         raise MetadataFormatError(
             f"metadata of ledger {ledger_id} (format {version.decode()}) cannot be read: {error}"
         ) from error
+
+
+def _refuse_names(metadata: LedgerMetadata) -> str:
+    """Why its bookies cannot be called so; empty when they can. Names come into logs, onto screens
+    and pages: no lines, escapes of a terminal or blanks. Apache's client takes fewer characters."""
+    names = {name for fragment in metadata.fragments for name in fragment.ensemble}
+    wrong = [name for name in names if not BOOKIE_ID_READ.fullmatch(name)]
+    return f"found a bookie of the id {min(wrong)[:60]!r}" if wrong else ""
 
 
 def _shown(header: bytes) -> str:
