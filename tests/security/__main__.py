@@ -27,13 +27,15 @@ from catalogue import (
     Attack,
     Doors,
     by_a_persons_word,
+    odd_names,
     of_client,
+    of_odd_name,
     of_stranger,
     on_control_plane,
     reached,
 )
 from control_plane import Calls, compiled
-from strangers import Attacker, forger
+from strangers import Attacker, forger, oddly_named
 from verdicts import ON_EVERY_BOOKIE, Line, line_of, red, said
 
 SPEC: Final = {
@@ -138,6 +140,9 @@ def attacks(target: Target, folder: Path, ledger_id: int) -> Iterator[Attack]:
     for who in (stranger, forged):
         yield from of_stranger(doors, who)
     yield from of_client(doors, client)
+    for number, (what, uris) in enumerate(odd_names(fleet).items()):
+        odd = oddly_named(folder / f"odd-{number}", what, uris, authority=tls / "ca")
+        yield from of_odd_name(doors, calls, odd)
     job = target.insider("job-job")
     [person] = (target.folder / "tls").glob("person-*")
     for name, may in (("job-job", False), ("operator-operator", False), (person.name, True)):

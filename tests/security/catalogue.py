@@ -13,6 +13,7 @@ from typing import Any, Final
 import data_ports
 import metadata_store
 from control_plane import Calls
+from kazoo.security import OPEN_ACL_UNSAFE
 from strangers import Attacker
 
 CONNECT_S: Final = 5.0
@@ -133,6 +134,43 @@ def of_client(doors: Doors, who: Attacker) -> Iterator[Attack]:
         work = partial(_delete, path=path)
         attempt = partial(metadata_store.attempt, who, doors.zookeeper, work)
         yield Attack("ZooKeeper", who, what, attempt)
+    for what, work in (
+        ("open a cookie to all", partial(_open_to_all, path=f"/ledgers/cookies/{doors.bookie_id}")),
+        ("register a bookie", partial(_make, path="/ledgers/available/bookie-9")),
+        ("a later boot of a bookie", partial(_set_own, kind=f"epochs/{doors.bookie_id}")),
+        ("a scrub's checkpoint", partial(_make_own, kind="private/repair%2Fcheckpoint-deep")),
+        ("a pause of the cluster", partial(_make_own, kind="private/collection%2Fpaused")),
+    ):
+        attempt = partial(metadata_store.attempt, who, doors.zookeeper, work)
+        yield Attack("ZooKeeper", who, what, attempt)
+
+
+def of_odd_name(doors: Doors, calls: Calls, who: Attacker) -> Iterator[Attack]:
+    """By one whose certificate is of the fleet's authority, and whose name is not quite one."""
+    meant = {"bookie-id": doors.bookie_id, "cluster-id": "any", "boot-epoch": "0"}
+    call = partial(calls.call, who, f"{doors.host}:{doors.admin}", "GetHealth", meant)
+    yield Attack("control plane", who, "GetHealth", call)
+    frame = data_ports.v2_read(doors.ledger_id, 0)
+    ask = partial(data_ports.ask_stock, who, (doors.host, doors.stock), frame)
+    yield Attack("stock port", who, "read an entry, version 2", ask)
+    reading = partial(metadata_store.attempt, who, doors.zookeeper, read)
+    yield Attack("ZooKeeper", who, "read all passwords", reading)
+
+
+def odd_names(fleet: str) -> dict[str, list[str]]:
+    """What is odd about them, and the URIs; `fleet`: how all names of the fleet begin."""
+    operator = f"{fleet}/operator/operator"
+    other = f"{fleet.rpartition('/')[0]}/other/operator/operator"
+    return {
+        "is the operator's and more behind a zero byte": [f"{operator}\0/client/one"],
+        "has its role in capitals": [operator.replace("/operator/", "/OPERATOR/")],
+        "is spelled with a percent sign": [operator.replace("/operator/", "/%6fperator/")],
+        "begins in capitals": [operator.replace("spiffe", "SPIFFE")],
+        "has a part too many": [f"{operator}/"],
+        "is of two roles": [operator, f"{fleet}/client/client"],
+        "is of two fleets": [operator, other],
+        "is of another fleet": [other],
+    }
 
 
 def read(zk: Any) -> object:
@@ -146,3 +184,24 @@ def wipe(zk: Any) -> object:
 
 def _delete(zk: Any, *, path: str) -> object:
     return zk.delete(path)
+
+
+def _open_to_all(zk: Any, *, path: str) -> object:
+    return zk.set_acls(path, OPEN_ACL_UNSAFE)
+
+
+def _make(zk: Any, *, path: str) -> object:
+    return zk.create(path, b"forged")
+
+
+def _make_own(zk: Any, *, kind: str) -> object:
+    return zk.create(_own(zk, kind), b"forged")
+
+
+def _set_own(zk: Any, *, kind: str) -> object:
+    return zk.set(_own(zk, kind), b'{"epoch": 99}')
+
+
+def _own(zk: Any, kind: str) -> str:
+    """A znode of the product's own, beside the cluster."""
+    return f"/bookie-operator/{zk.get('/ledgers/INSTANCEID')[0].decode()}/{kind}"
