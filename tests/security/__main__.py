@@ -16,10 +16,12 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import data_ports
+import made_up
 from catalogue import (
     NOTHING,
     OF_BOOKIES,
@@ -35,6 +37,7 @@ from catalogue import (
     reached,
 )
 from control_plane import Calls, compiled
+from metadata_store import attempt
 from strangers import Attacker, forger, oddly_named
 from verdicts import ON_EVERY_BOOKIE, Line, line_of, red, said
 
@@ -202,12 +205,26 @@ def _attacked(target: Target, folder: Path, report: Path | None) -> int:
         print(said(lines[-1]))
     with half_opened(target.bookies[0]["ports"]):
         found = target.person("ledger", "read", str(ledger_id), "--raw")
+    boots = _boots_beside_what_is_made_up(target)
     whole = "everything that must be there is there" in target.person("audit")
     after = {
         "what was written is read back while handshakes hang": found == text.replace("\n", ""),
+        "a bookie boots beside a counter and a ledger's end that a client made up": boots,
         "an audit finds every copy": whole,
     }
     return _judged(lines, after, report)
+
+
+def _boots_beside_what_is_made_up(target: Target) -> bool:
+    bookie, client = "bookie-1", target.insider("client-client")
+    hosts = target.doors(0).zookeeper
+    refused, words = attempt(client, hosts, partial(made_up.put, bookie=bookie))
+    assert not refused, words
+    kill = partial(target.operator, "kill", bookie)
+    boots = made_up.serves_again(target.folder, bookie, kill)
+    attempt(client, hosts, made_up.take_away)
+    target.operator("wait")
+    return boots
 
 
 def _judged(lines: Sequence[Line], after: Mapping[str, bool], report: Path | None) -> int:
