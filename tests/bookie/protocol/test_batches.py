@@ -3,6 +3,7 @@
 from itertools import accumulate
 
 import pytest
+from bookie.errors import BadRequestError
 from bookie.frames.entry import DigestType, EntryCodec
 from bookie.frames.frame import FRAME_BYTES_MAX, parse_run
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
@@ -116,10 +117,22 @@ def test_a_list_may_be_changed_by_its_owner_after_the_append() -> None:
 
 def test_the_heads_of_a_ledger_far_along_are_right() -> None:
     made = gatherer()
-    made.last_pushed, made.length_pushed = EntryId(2**40 - 9), 2**50 - 3
+    made.last_pushed, made.length_pushed = EntryId(2**40 - 29), 2**50 - 3
     made.append([bytes(3)] * 20)
     run = parse_run(made.take(lac=LAC).runs[0].frame)
     codec = EntryCodec(LEDGER, DigestType.CRC32C, b"secret")
     heads = [codec.decode(entry)[0] for entry in run.entries()]
     assert [head.length for head in heads] == [2**50 + 3 * n for n in range(20)]
-    assert [head.entry_id for head in heads] == [2**40 - 8 + n for n in range(20)]
+    assert [head.entry_id for head in heads] == [2**40 - 28 + n for n in range(20)]
+
+
+@pytest.mark.parametrize("size", [3, 4])
+def test_a_ledger_takes_no_entry_whose_metadata_nobody_would_read(size: int) -> None:
+    made = gatherer(size=size)
+    end = 2**40 if size == 3 else 4 * 2**24
+    made.last_pushed = EntryId(end - 3)
+    assert made.append_one(b"last") == end - 2
+    for add in (made.append_one, lambda payload: made.append([payload])):
+        with pytest.raises(BadRequestError, match=f"expected {end - 2} at most.*another ledger"):
+            add(b"more")
+    assert made.queued == 1

@@ -26,6 +26,7 @@ from bookie.frames.frame import (
     Pattern,
 )
 from bookie.ids import NO_ENTRY, EntryId
+from bookie.protocol.assignment import entries_max
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.quorum import write_set_positions
 
@@ -110,6 +111,9 @@ class BatchQueue:
         self._head_bytes = self._codec.head_bytes
         self.payload_bytes_max = ENTRY_BYTES_MAX - self._head_bytes
         """The largest payload one entry of this ledger can carry."""
+        self._last_max = entries_max(metadata) - 2
+        """No entry comes behind it: the metadata could be read by nobody, also if another fragment
+        began right there."""
         self._next_run_id = 0
         """Of the run made last."""
         is_striped = metadata.ensemble_size > metadata.write_quorum
@@ -145,7 +149,8 @@ class BatchQueue:
         return self.queued_bytes >= self._batch_bytes or self.queued >= RUN_ENTRIES_MAX
 
     def append(self, payloads: Sequence[bytes]) -> None:
-        """All or none: BadRequestError when one is too large for an entry, or not bytes."""
+        """All or none: BadRequestError when one is too large for an entry, or not bytes, or when
+        the ledger would be longer than one may be."""
         if strangers := [k for k in set(map(type, payloads)) if not issubclass(k, bytes)]:
             # Found only while encoding, they would stop a writer that others use too.
             names = ", ".join(sorted(kind.__name__ for kind in strangers))
@@ -159,6 +164,11 @@ class BatchQueue:
                 f"ledger {self._ledger_id}: a payload of {largest} bytes exceeds the "
                 f"{self.payload_bytes_max} that fit an entry; nothing was sent: split it"
             )
+        if (last := self.last_appended + len(payloads)) > self._last_max:
+            raise BadRequestError(
+                f"ledger {self._ledger_id} would end at entry {last}, expected {self._last_max} at "
+                "most; nothing was sent: go on in another ledger"
+            )
         for start in range(0, len(payloads), QUEUE_LIST_MAX):
             self._queue.append(list(payloads[start : start + QUEUE_LIST_MAX]))
         self.queued += len(payloads)
@@ -166,7 +176,11 @@ class BatchQueue:
 
     def append_one(self, payload: bytes) -> EntryId:
         """Queue one payload and return its id. Hot: called for each entry that has a future."""
-        if type(payload) is not bytes or (size := len(payload)) > self.payload_bytes_max:
+        if (
+            type(payload) is not bytes
+            or (size := len(payload)) > self.payload_bytes_max
+            or self.last_pushed + self.queued >= self._last_max
+        ):
             self.append((payload,))
             return self.last_appended
         queue = self._queue
