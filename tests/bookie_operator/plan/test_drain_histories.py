@@ -76,6 +76,11 @@ class World:
     jobs: dict[str, Job] = field(default_factory=dict)
     status: ClusterStatus = field(default_factory=ClusterStatus)
 
+    @property
+    def all(self) -> list[Actor]:
+        """Those that were removed too: one comes back with its disks, and on its node."""
+        return [*self.fleet.values(), *self.gone.values()]
+
     def cluster(self) -> BookieCluster:
         return wanted(self.replicas, self.excluded)
 
@@ -204,7 +209,7 @@ class Replicas(RuleBasedStateMachine):
     def die(self, name: BookieId, is_given_up: bool) -> None:
         world = self.world
         actor = world.fleet.get(name)
-        if actor is None or any(one.dead for one in world.fleet.values()):
+        if actor is None or any(one.dead for one in world.all):
             return
         self.stop(name, unclean=True)
         actor.dead = not actor.running
@@ -213,7 +218,7 @@ class Replicas(RuleBasedStateMachine):
 
     @rule(is_back=st.sampled_from([False, False, True]))
     def node_comes_back(self, is_back: bool) -> None:
-        for actor in self.world.fleet.values():
+        for actor in self.world.all:
             actor.dead = actor.dead and not is_back
 
     @rule(name=names)
@@ -282,7 +287,7 @@ class Replicas(RuleBasedStateMachine):
     @rule()
     def left_alone_as_many_run_as_are_wanted(self) -> None:
         world = self.world
-        for name, actor in world.fleet.items():
+        for name, actor in (*world.fleet.items(), *world.gone.items()):
             actor.dead = actor.dead and name not in world.cluster().spec.bookie_ids
         for _ in range(120):
             if self.is_as_wanted():
