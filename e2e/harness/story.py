@@ -206,9 +206,13 @@ class Story:
 
     def shown(self) -> str:
         """What `kubectl bookie status` shows a person with a wide terminal."""
-        plugin = ("env", "COLUMNS=400", sys.executable, "-m", "bookie_operator.kubectl")
+        return self.plugin("status")
+
+    def plugin(self, *words: str, seconds: float = 60.0) -> str:
+        """What `kubectl bookie` prints; CommandError with its words when it fails."""
+        program = ("env", "COLUMNS=400", sys.executable, "-m", "bookie_operator.kubectl")
         where = ("--context", self.kube.context, "--namespace", self.name)
-        return self.kube.tool(*plugin, *where, "status", "--cluster", CLUSTER)
+        return self.kube.tool(*program, *where, *words, "--cluster", CLUSTER, seconds=seconds)
 
     def note(self, incident: Mapping[str, Any], *, name: str = "") -> None:
         """Figures of an incident into the table; a detection before the bookie serves is < 0."""

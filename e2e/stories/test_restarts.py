@@ -1,8 +1,12 @@
 """Bookies that stop without a flush: a killed process, a forced pod, two at once."""
 
+import json
+import re
+
 import pytest
 from harness.claims import by_spark, detected_and_cleared_in_time
-from harness.fleet import condition_of
+from harness.commands import CommandError
+from harness.fleet import condition_of, pod_name
 from harness.story import Story
 
 DEMO_SIZE = (500, 200)
@@ -44,8 +48,8 @@ def test_a_forced_pod_is_an_unclean_stop(story: Story) -> None:
     story.nothing_is_lost()
 
 
-@pytest.mark.story("h", "two bookies killed at once")
-def test_two_at_once_are_told_and_never_cleared_silently(story: Story) -> None:
+def struck_at_once(story: Story) -> int:
+    """Two bookies lose their memory, and repairs come to their end; where the watch was before."""
     story.up({"repair": {"maxAttempts": 2}})
     story.write(prefill=(60, 30))
     mark = story.fleet.watch.mark()
@@ -53,6 +57,12 @@ def test_two_at_once_are_told_and_never_cleared_silently(story: Story) -> None:
     story.faults.kill_now(*epochs)
     for bookie, epoch in epochs.items():
         story.fleet.wait_incident(bookie, after=epoch)
+    return mark
+
+
+@pytest.mark.story("h", "two bookies killed at once")
+def test_two_at_once_are_told_and_never_cleared_silently(story: Story) -> None:
+    mark = struck_at_once(story)
     story.fleet.wait_condition("PossibleDataLoss", reason="OverlappingUnclean", since=mark)
     story.fleet.wait_condition("Degraded", reason="PossibleDataLoss")
     told = story.fleet.wait_condition("RepairStalled", seconds=180.0)
@@ -62,3 +72,24 @@ def test_two_at_once_are_told_and_never_cleared_silently(story: Story) -> None:
     found = story.read_back()
     assert (found["lost"], found["wrong"]) == (0, 0), found
     story.numbers["unknown"] = found["unknown"]
+
+
+@pytest.mark.story("rr", "a loss accepted as the status says, and what of it cannot be taken back")
+def test_a_person_accepts_a_loss_by_the_words_of_the_status(story: Story) -> None:
+    struck_at_once(story)
+    story.fleet.wait_condition("RepairStalled", seconds=180.0)
+    wanted = re.search(r"accept-loss (\d+) REASON .*--entry (\d+)", story.shown())
+    assert wanted is not None, story.shown()
+    ledger, entry = wanted[1], int(wanted[2])
+    with pytest.raises(CommandError, match=f"entry {entry}"):
+        story.plugin("accept-loss", ledger, "a drill", "--entry", str(entry + 1), "--yes")
+    said = story.plugin("accept-loss", ledger, "a drill", "--entry", str(entry), "--yes")
+    assert f"ledger {ledger} closed at entry {entry - 1}" in said, said
+    inside = ("exec", pod_name("bookie-0"), "--", "bookie", "decisions", "--output", "json")
+    decisions = json.loads(story.kube(*inside))
+    assert "kubernetes-admin" in json.dumps(decisions), decisions
+    with pytest.raises(CommandError, match=r"a person accepted the loss.*cannot be undone"):
+        story.plugin("retract-loss", ledger, "the drill is over", "--yes")
+    found = story.read_back()  # an entry that both had acknowledged is in what was given up
+    assert found["wrong"] == 0, found
+    story.numbers |= {"unknown": found["unknown"], "given_up": found["lost"]}
