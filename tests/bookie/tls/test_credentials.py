@@ -229,3 +229,11 @@ def test_a_certificate_that_openssl_alone_takes_is_named(tmp_path: Path, authori
 def test_no_repr_has_a_key(tmp_path: Path, authority: Authority):
     current = CredentialsFolder(fill(tmp_path, authority)).current
     assert "PRIVATE" not in repr(current) + repr(authority) + repr(authority.to_issued())
+
+
+def test_only_authenticated_ciphers_are_offered(tmp_path: Path, authority: Authority):
+    folder = CredentialsFolder(fill(tmp_path, authority))
+    for context in (folder.server_context(), folder.client_context()):
+        names = [cipher["name"] for cipher in context.get_ciphers()]
+        assert names and all("GCM" in name or "POLY1305" in name for name in names)
+        assert all(name.startswith(("TLS_", "ECDHE-")) for name in names)

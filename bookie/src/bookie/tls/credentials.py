@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 OF_ANOTHER_KEY: Final = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH")
 """How OpenSSL calls a key that is not the certificate's."""
+CIPHERS_OF_1_2: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
+"""Authenticated ones with keys of their own for each connection, as all of TLS 1.3 are."""
 HANDSHAKES_SETTLE_S: Final = 0.2
 """How long gRPC's control plane begins no handshake when its files were renewed."""
 MALFORMED: Final = (
@@ -179,6 +181,7 @@ def _server_context(directory: Path, clients: ssl.VerifyMode) -> ssl.SSLContext:
 def _context(protocol: int, directory: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(protocol)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(CIPHERS_OF_1_2)
     certificate, key = directory / CERTIFICATE, directory / KEY
     # Into a context that nobody uses: what `load_cert_chain` then refuses is the key.
     _load_authorities(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate)
