@@ -109,9 +109,15 @@ def standing(options: argparse.Namespace, made: Release, work: Path, seed: int) 
         fleet.down()
 
 
+def end(*_: object) -> None:
+    """Everything is stopped on the way out; a second SIGTERM must not cut that short."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(1)
+
+
 def main() -> int:
     options = arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # nobody is left behind
+    signal.signal(signal.SIGTERM, end)
     try:
         made = release()
     except NoToolsError as error:
