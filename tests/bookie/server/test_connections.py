@@ -4,7 +4,7 @@ import asyncio
 import random
 import socket
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -393,8 +393,12 @@ async def raw(lab: ServerLab) -> AsyncIterator[Client]:
     assert lab.bookie is not None
     port = lab.bookie.ports["run"]
     client = Client(*await asyncio.open_connection("127.0.0.1", port))
-    yield client
-    client.writer.close()
+    try:
+        yield client
+    finally:
+        client.writer.close()
+        with suppress(OSError):
+            await client.writer.wait_closed()
 
 
 async def test_a_greeting_of_its_own_name_is_answered(server: ServerLab) -> None:
