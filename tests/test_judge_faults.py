@@ -54,3 +54,10 @@ def test_the_plan_is_a_function_of_the_seed_and_drains_once() -> None:
     assert set(kinds) == set(Kind) and kinds[Kind.DRAIN] == 1
     drained = [fault.kind for fault in plan].index(Kind.DRAIN)
     assert all(fault.victim < 4 for fault in plan[drained + 1 :])
+
+
+@pytest.mark.parametrize("seed", [7, 8, 771519])
+def test_disks_are_replaced_of_one_bookie_that_stays(seed: int) -> None:
+    plan = list(islice(faults(seed), 50))
+    [victim] = {fault.victim for fault in plan if fault.kind is Kind.REPLACE_DISK}
+    assert victim not in {fault.victim for fault in plan if fault.kind is Kind.DRAIN}

@@ -52,12 +52,17 @@ class Fault:
 
 
 def faults(seed: int) -> Iterator[Fault]:
-    """Endless, and a function of the seed. One drain: after it there is one bookie less."""
+    """Endless, and a function of the seed. One drain: after it there is one bookie less.
+
+    Disks are replaced of one bookie, which stays: a person is asked where two bookies come with
+    other disks within ten minutes.
+    """
     rng = random.Random(f"judge {seed}")
-    left = BOOKIES
+    left, changed = BOOKIES, rng.randrange(BOOKIES - 1)
     drawn = (rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0] for _ in repeat(None))
     for kind in chain(FIRST, drawn):
-        victim = BOOKIES - 1 if kind is Kind.DRAIN else rng.randrange(left)
+        victims = {Kind.DRAIN: BOOKIES - 1, Kind.REPLACE_DISK: changed}
+        victim = victims[kind] if kind in victims else rng.randrange(left)
         left -= kind is Kind.DRAIN
         yield Fault(kind, victim, f"ledger-{rng.randrange(2)}", rng.uniform(*GAP_S))
 
