@@ -14,31 +14,25 @@ from bookie.wire.stock.messages import Outcome
 from sasl_client import PASSWORD, USER, challenge, line, log_in, response
 from server_lab import ServerLab
 from stock_client import StockClient, V2Client, V3Client
+from stock_lab import StockLab
 
 OK, UNAUTHORIZED = Outcome.OK, Outcome.UNAUTHORIZED
 SOON = 0.05
 
 
-class PasswordLab:
+class PasswordLab(StockLab):
     """A bookie that asks for passwords, and clients of one version of the wire."""
 
     def __init__(self, server: ServerLab, kind: type[StockClient]) -> None:
-        self.server = server
-        self.kind = kind
+        super().__init__(server, kind)
         self.users = server.root.with_name("users")
         self.users.write_text(line(), encoding="utf-8")
-        self.clients: list[StockClient] = []
 
     async def start(self, **settings: Any) -> "PasswordLab":
         wanted = {"mechanisms": ["digest-md5"], "usersFile": str(self.users)}
         self.server.tree["authentication"] = wanted | settings
         await self.server.start()
         return self
-
-    async def client(self) -> Any:
-        assert self.server.bookie is not None
-        self.clients.append(await self.kind.connect(self.server.bookie.ports["stock"]))
-        return self.clients[-1]
 
     async def user(self) -> Any:
         """A client that is authenticated."""
@@ -48,14 +42,6 @@ class PasswordLab:
 
     async def until_gone(self) -> None:
         await self.server.until(lambda: self.server.traffic.connections == 0)
-
-    @property
-    def failures(self) -> dict[AuthFailure, int]:
-        return dict(self.server.traffic.authentication_failures)
-
-    async def close(self) -> None:
-        for client in self.clients:
-            await client.close()
 
 
 @pytest.fixture(params=[V2Client, V3Client], ids=["v2", "v3"])

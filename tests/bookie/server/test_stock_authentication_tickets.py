@@ -14,6 +14,7 @@ from sasl_client import line
 from sasl_client import log_in as log_in_by_password
 from server_lab import ServerLab
 from stock_client import StockClient, V2Client, V3Client
+from stock_lab import StockLab
 from ticket_client import (
     BESIDE,
     BOOKIE,
@@ -35,14 +36,12 @@ SOON = 0.05
 LOGGER = "bookie.server.stock_authentication"
 
 
-class TicketLab:
+class TicketLab(StockLab):
     """A bookie that asks for tickets, and clients of one version of the wire."""
 
     def __init__(self, server: ServerLab, kind: type[StockClient], tickets: Tickets) -> None:
-        self.server = server
-        self.kind = kind
+        super().__init__(server, kind)
         self.tickets = tickets
-        self.clients: list[StockClient] = []
 
     async def start(self, **settings: Any) -> "TicketLab":
         wanted = {
@@ -54,11 +53,6 @@ class TicketLab:
         self.server.tree["authentication"] = wanted | settings
         await self.server.start()
         return self
-
-    async def client(self) -> Any:
-        assert self.server.bookie is not None
-        self.clients.append(await self.kind.connect(self.server.bookie.ports["stock"]))
-        return self.clients[-1]
 
     async def user(self) -> Any:
         """A client that is authenticated."""
@@ -74,14 +68,6 @@ class TicketLab:
         is_refused = answer.outcome is UNAUTHORIZED
         assert is_refused or (self.kind is V2Client and answer.message.payload == b"\0")
         assert await client.until_closed() == b""
-
-    @property
-    def failures(self) -> dict[AuthFailure, int]:
-        return dict(self.server.traffic.authentication_failures)
-
-    async def close(self) -> None:
-        for client in self.clients:
-            await client.close()
 
 
 @pytest.fixture(params=[V2Client, V3Client], ids=["v2", "v3"])

@@ -12,19 +12,18 @@ from bookie.wire.stock.framing import FRAME_LENGTH
 from bookie.wire.stock.messages import Outcome
 from server_lab import ServerLab
 from stock_client import StockClient, V2Client, V3Client
+from stock_lab import StockLab
 from ticket_client import BOOKIE, STRANGER, USER, Tickets, log_in, seal
 
 SOON = 0.05
 
 
-class Lab:
+class Lab(StockLab):
     """A bookie that requires TLS and a ticket, and clients of one version of the wire."""
 
     def __init__(self, server: ServerLab, kind: type[StockClient], folder: Any) -> None:
-        self.server = server
-        self.kind = kind
+        super().__init__(server, kind)
         self.authority = Authority.make(folder, "ours")
-        self.clients: list[StockClient] = []
 
     async def start(self, keytab: str, clients: str = USER, **tls: Any) -> None:
         """`clients`: principals that are let in."""
@@ -42,15 +41,6 @@ class Lab:
     @property
     def context(self) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=str(self.authority.own.certificate))
-
-    async def plain(self) -> Any:
-        assert self.server.bookie is not None
-        self.clients.append(await self.kind.connect(self.server.bookie.ports["stock"]))
-        return self.clients[-1]
-
-    async def close(self) -> None:
-        for client in self.clients:
-            await client.close()
 
 
 @pytest.fixture(params=[V2Client, V3Client], ids=["v2", "v3"])
@@ -81,7 +71,7 @@ async def test_a_ticket_beside_start_tls_is_answered_under_tls(
     lab: Lab, tickets: Tickets, is_first: bool, mode: str
 ) -> None:
     await lab.start(str(tickets.keytab), mode=mode)
-    client, initiator = await lab.plain(), tickets.initiator()
+    client, initiator = await lab.client(), tickets.initiator()
     answered = V3Client(client.reader, client.writer)
     start, greeting = answered.start_tls(), client.auth(initiator.step(), plugin="sasl")
     client.send(*((greeting, start) if is_first else (start, greeting)))
@@ -93,7 +83,7 @@ async def test_a_ticket_that_had_to_be_fetched_comes_behind_the_answer_to_start_
     lab: Lab, tickets: Tickets
 ) -> None:
     await lab.start(str(tickets.keytab))
-    client, initiator = await lab.plain(), tickets.initiator()
+    client, initiator = await lab.client(), tickets.initiator()
     answered = V3Client(client.reader, client.writer)
     await answered.ask(answered.start_tls())
     client.send(client.auth(initiator.step(), plugin="sasl"))
@@ -103,7 +93,7 @@ async def test_a_ticket_that_had_to_be_fetched_comes_behind_the_answer_to_start_
 @pytest.mark.parametrize("cut", [1, 7, 400])
 async def test_a_ticket_comes_in_pieces(lab: Lab, tickets: Tickets, cut: int) -> None:
     await lab.start(str(tickets.keytab))
-    client, initiator = await lab.plain(), tickets.initiator()
+    client, initiator = await lab.client(), tickets.initiator()
     answered = V3Client(client.reader, client.writer)
     start, greeting = answered.start_tls(), client.auth(initiator.step(), plugin="sasl")
     said = b"".join(FRAME_LENGTH.pack(len(frame)) + frame for frame in (start, greeting))
@@ -119,7 +109,7 @@ async def test_somebody_elses_ticket_before_the_handshake_lets_nobody_in(
 ) -> None:
     """Whoever is in between puts a good one of his own there, in place of the client's."""
     await lab.start(str(tickets.keytab), clients=".*")
-    client, own, other = await lab.plain(), tickets.initiator(), tickets.initiator(STRANGER)
+    client, own, other = await lab.client(), tickets.initiator(), tickets.initiator(STRANGER)
     own.step()
     answered = V3Client(client.reader, client.writer)
     await answered.ask(answered.start_tls())
@@ -133,7 +123,7 @@ async def test_somebody_elses_ticket_before_the_handshake_lets_nobody_in(
 
 async def test_a_ticket_alone_lets_nobody_in(lab: Lab, tickets: Tickets) -> None:
     await lab.start(str(tickets.keytab))
-    client, initiator = await lab.plain(), tickets.initiator()
+    client, initiator = await lab.client(), tickets.initiator()
     answered = V3Client(client.reader, client.writer)
     client.send(client.auth(initiator.step(), plugin="sasl"))
     await answered.ask(answered.start_tls())
@@ -145,7 +135,7 @@ async def test_a_ticket_alone_lets_nobody_in(lab: Lab, tickets: Tickets) -> None
 
 async def test_a_ticket_under_tls_is_taken(lab: Lab, tickets: Tickets) -> None:
     await lab.start(str(tickets.keytab))
-    client = await lab.plain()
+    client = await lab.client()
     await client.upgrade(lab.context)
     await log_in(client, tickets.initiator())
     [read] = await client.ask(client.read(1, 1))
@@ -157,7 +147,7 @@ async def test_no_ticket_is_taken_in_plain_where_tls_is_required(
 ) -> None:
     monkeypatch.setattr("bookie.server.stock.GREETING_WAIT_S", SOON)
     await lab.start(str(tickets.keytab))
-    client = await lab.plain()
+    client = await lab.client()
     client.send(client.auth(tickets.initiator().step(), plugin="sasl"))
     assert len(await client.until_closed()) < 40, "a refusal, no offer"
     assert lab.server.traffic.authentication_failures == {AuthFailure.PLAIN: 1}
@@ -167,7 +157,7 @@ async def test_another_request_behind_the_answer_to_start_tls_ends_the_connectio
     lab: Lab, tickets: Tickets
 ) -> None:
     await lab.start(str(tickets.keytab))
-    client = await lab.plain()
+    client = await lab.client()
     answered = V3Client(client.reader, client.writer)
     await answered.ask(answered.start_tls())
     client.send(client.read(1, 1))
@@ -179,7 +169,7 @@ async def test_who_asks_for_tls_and_does_not_begin_it_is_cut_off(
     lab: Lab, tickets: Tickets
 ) -> None:
     await lab.start(str(tickets.keytab), handshakeSeconds=SOON)
-    client = await lab.plain()
+    client = await lab.client()
     answered = V3Client(client.reader, client.writer)
     await answered.ask(answered.start_tls())
     assert await client.until_closed() == b""

@@ -17,6 +17,7 @@ from bookie.wire.stock.messages import Outcome
 from sasl_client import challenge, line, log_in, response
 from server_lab import ServerLab
 from stock_client import StockClient, V2Client, V3Client, handshake
+from stock_lab import StockLab
 
 MIB = 1 << 20
 SOON = 0.05
@@ -24,16 +25,14 @@ OK, UNAUTHORIZED = Outcome.OK, Outcome.UNAUTHORIZED
 BOTH_ORDERS = pytest.mark.parametrize("is_first", [True, False], ids=["before", "with"])
 
 
-class Lab:
+class Lab(StockLab):
     """A bookie with TLS and authentication, and clients of one version of the wire."""
 
     def __init__(self, server: ServerLab, kind: type[StockClient], authority: Authority) -> None:
-        self.server = server
-        self.kind = kind
+        super().__init__(server, kind)
         self.authority = authority
         self.users = server.root.with_name("users")
         self.users.write_text(line(), encoding="utf-8")
-        self.clients: list[StockClient] = []
 
     async def start(self, *mechanisms: str, crowd: int = 100, **tls: Any) -> "Lab":
         directory = str(self.authority.sign("bookie-0", Role.BOOKIE).folder)
@@ -52,13 +51,8 @@ class Lab:
             context.load_cert_chain(client.certificate, client.key)
         return context
 
-    async def plain(self) -> Any:
-        assert self.server.bookie is not None
-        self.clients.append(await self.kind.connect(self.server.bookie.ports["stock"]))
-        return self.clients[-1]
-
     async def secure(self, *, has_certificate: bool) -> Any:
-        client = await self.plain()
+        client = await self.client()
         await client.upgrade(self.context(has_certificate=has_certificate))
         return client
 
@@ -71,14 +65,6 @@ class Lab:
         )
         self.clients.append(self.kind(*streams))
         return self.clients[-1]
-
-    @property
-    def failures(self) -> dict[AuthFailure, int]:
-        return dict(self.server.traffic.authentication_failures)
-
-    async def close(self) -> None:
-        for client in self.clients:
-            await client.close()
 
 
 @pytest.fixture(scope="session")
@@ -107,7 +93,7 @@ async def test_a_verified_certificate_is_a_way_in(lab: Lab) -> None:
 
 async def test_who_has_a_certificate_crowds_nobody_out(lab: Lab) -> None:
     await lab.start("tls", "digest-md5", crowd=1)
-    first = await lab.plain()
+    first = await lab.client()
     token = response(await challenge(first))
     second = await lab.from_first_byte()
     assert (await second.ask(second.read(1, 1)))[0].outcome is Outcome.NO_LEDGER
@@ -117,7 +103,7 @@ async def test_who_has_a_certificate_crowds_nobody_out(lab: Lab) -> None:
 
 async def test_tls_without_a_certificate_is_none(lab: Lab) -> None:
     ledger = await (await lab.start("tls")).server.ledger()
-    for client in (await lab.secure(has_certificate=False), await lab.plain()):
+    for client in (await lab.secure(has_certificate=False), await lab.client()):
         answers = await client.ask(client.add(ledger, 0), client.read(ledger, 0, fence=True))
         assert {a.outcome for a in answers} == {UNAUTHORIZED}
     assert await lab.server.add(ledger, 0) is Status.OK, "nobody has fenced it"
@@ -133,7 +119,7 @@ async def test_a_certificate_is_no_way_in_where_a_password_is_asked_for(lab: Lab
 
 
 async def test_a_password_is_no_way_in_where_a_certificate_is_asked_for(lab: Lab) -> None:
-    client = await (await lab.start("tls")).plain()
+    client = await (await lab.start("tls")).client()
     client.send(client.auth(b"x", plugin="sasl"))
     await client.until_closed()
     assert lab.failures == {AuthFailure.PLUGIN: 1}
@@ -176,7 +162,7 @@ async def test_a_certificate_counts_under_tls_from_the_first_byte(lab: Lab) -> N
 async def test_a_greeting_beside_start_tls_is_answered_under_tls(
     lab: Lab, is_first: bool, mode: str
 ) -> None:
-    client = await (await lab.start("digest-md5", mode=mode)).plain()
+    client = await (await lab.start("digest-md5", mode=mode)).client()
     start, greeting = V3Client(None, None).start_tls(), client.auth(b"", plugin="sasl")  # type: ignore[arg-type]
     client.send(*((greeting, start) if is_first else (start, greeting)))
     answered = V3Client(client.reader, client.writer)
@@ -190,7 +176,7 @@ async def test_a_greeting_beside_start_tls_is_answered_under_tls(
 
 async def test_a_greeting_behind_the_answer_to_start_tls_is_answered_under_tls(lab: Lab) -> None:
     """Of a client that looked up the bookie's name meanwhile."""
-    client = await (await lab.start("digest-md5", mode="Required")).plain()
+    client = await (await lab.start("digest-md5", mode="Required")).client()
     answered = V3Client(client.reader, client.writer)
     await answered.ask(answered.start_tls())
     client.send(client.auth(b"", plugin="sasl"))
@@ -201,7 +187,7 @@ async def test_a_greeting_behind_the_answer_to_start_tls_is_answered_under_tls(l
 
 
 async def test_a_response_in_plain_ends_the_connection_once_tls_is_asked_for(lab: Lab) -> None:
-    client = await (await lab.start("digest-md5")).plain()
+    client = await (await lab.start("digest-md5")).client()
     answered = V3Client(client.reader, client.writer)
     await answered.ask(answered.start_tls())
     client.send(client.auth(b"username=", plugin="sasl"))
@@ -210,18 +196,18 @@ async def test_a_response_in_plain_ends_the_connection_once_tls_is_asked_for(lab
 
 
 async def test_a_greeting_without_start_tls_is_answered_where_plain_is_accepted(lab: Lab) -> None:
-    client = await (await lab.start("digest-md5")).plain()
+    client = await (await lab.start("digest-md5")).client()
     assert (await log_in(client)).outcome is OK
     [answer] = await client.ask(client.read(1, 1))
     assert answer.outcome is Outcome.NO_LEDGER
 
 
 async def test_no_password_is_taken_in_plain_where_tls_is_required(lab: Lab) -> None:
-    client = await (await lab.start("digest-md5", mode="Required")).plain()
+    client = await (await lab.start("digest-md5", mode="Required")).client()
     client.send(client.auth(b"", plugin="sasl"))
     said = await client.until_closed()
     assert b"nonce" not in said and lab.failures == {AuthFailure.PLAIN: 1}
-    late = await lab.plain()
+    late = await lab.client()
     late.send(late.auth(b"a token", plugin="sasl"))
     assert b"nonce" not in await late.until_closed()
 
@@ -230,7 +216,7 @@ async def test_a_greeting_is_not_answered_in_the_middle_of_a_handshake(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bookie.server.stock.GREETING_WAIT_S", SOON)
-    client = await (await lab.start("digest-md5")).plain()
+    client = await (await lab.start("digest-md5")).client()
     client.send(client.auth(b"", plugin="sasl"))
     await lab.server.until(lambda: lab.server.traffic.unauthenticated == 1)
     answered = V3Client(client.reader, client.writer)
@@ -244,14 +230,14 @@ async def test_a_greeting_is_not_answered_in_the_middle_of_a_handshake(
 
 
 async def test_other_requests_behind_a_greeting_come_behind_its_answer(lab: Lab) -> None:
-    client = await (await lab.start("digest-md5")).plain()
+    client = await (await lab.start("digest-md5")).client()
     greeting, read = client.auth(b"", plugin="sasl"), client.read(1, 1)
     first, second = await client.ask(greeting, read)
     assert first.message.payload.startswith(b"realm=") and second.outcome is UNAUTHORIZED
 
 
 async def test_a_certificate_counts_for_what_comes_with_the_end_of_the_handshake(lab: Lab) -> None:
-    client = await (await lab.start("tls")).plain()
+    client = await (await lab.start("tls")).client()
     answered = V3Client(client.reader, client.writer)
     await answered.ask(answered.start_tls())
     received, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
