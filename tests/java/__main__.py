@@ -24,7 +24,7 @@ from java_control import Control, Verb
 from java_marks import PythonMarks
 from java_metadata import ROOT, Metadata
 from java_peer import PythonPeer
-from java_report import Report
+from java_report import Report, complaints
 from java_sasl import Users
 from java_tickets import NoTicketsError, Tickets
 from java_tls import CLIENT, PERSON, ZOOKEEPER, Certificates
@@ -166,6 +166,8 @@ def run(options: argparse.Namespace, classpath: str, folder: Path, tickets: Tick
         code = subprocess.run(command, stderr=client_log, timeout=RUN_WAIT_S).returncode
         for member in bookies.members if code else ():
             print(f"--- {member.bookie_id}, its log ends:\n{member.last_words}")
+    if code:
+        print(f"--- the clients' log has:\n{complaints(folder / 'client.log')}")
     return code
 
 

@@ -1,10 +1,15 @@
 """What the launcher's XML reports say, in lines for people."""
 
+import re
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+COMPLAINTS: Final = 20
+COMPLAINT_LENGTH: Final = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +55,12 @@ class Report:
             f"{len(self.skipped)} skipped in {seconds:.0f} s"
         )
         return "\n".join(lines)
+
+
+def complaints(log: Path) -> str:
+    """What the clients' log says most often, without numbers: why something took its time."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    complained = re.compile(r"\d{4}-\d\d-\d\d \S+ ((?:WARN|ERROR) .*)")
+    said = (found[1] for line in lines if (found := complained.match(line)))
+    counts = Counter(re.sub(r"\d+", "N", words)[:COMPLAINT_LENGTH] for words in said)
+    return "\n".join(f"{n:5} {words}" for words, n in counts.most_common(COMPLAINTS))

@@ -37,6 +37,9 @@ class ShellRecoveryTest extends SuiteCase {
         Fleet.start(2);
         Fleet.stop(3);
         areSeen(Set.of(Fleet.id(0), Fleet.id(1), Fleet.id(2)));
+        Set<BookieId> ended = Set.of(GONE, Fleet.id(4));
+        assertEquals(Set.of(orphan.getId()), admin.getLedgersContainBookies(ended).keySet(),
+                "a ledger of another class is on a bookie that is gone");
     }
 
     @AfterEach

@@ -1,11 +1,15 @@
 package stock;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.concurrent.Executor;
 import java.util.concurrent.Executors;
 import java.util.function.Consumer;
+import org.apache.bookkeeper.client.BKException;
 import org.apache.bookkeeper.client.BookKeeper;
 import org.apache.bookkeeper.client.BookKeeper.DigestType;
 import org.apache.bookkeeper.client.BookKeeperAdmin;
@@ -115,6 +119,54 @@ abstract class SuiteCase {
 
     static LedgerMetadata metadata(BookKeeper by, long ledgerId) throws Exception {
         return by.getLedgerManager().readLedgerMetadata(ledgerId).get().getValue();
+    }
+
+    /** An open ledger on the first three. */
+    static LedgerHandle write(BookKeeper by, int count) throws Exception {
+        LedgerHandle ledger = create(by, Layout.ALL_OF_THREE, DigestType.CRC32C);
+        Entries.add(ledger, count);
+        return ledger;
+    }
+
+    static void writesReadsAndRecovers(BookKeeper writer, BookKeeper reader) throws Exception {
+        LedgerHandle open = write(writer, 200);
+        Entries.check(recovered(reader, open.getId()), 199);
+        assertThrows(BKException.BKLedgerFencedException.class, () -> open.addEntry(new byte[9]));
+    }
+
+    /** To the last bookie, which is gone after the test: an autorecovery of another class would
+     * find no place for what is on it, and wait after each such ledger. */
+    static void writesThroughAnEnsembleChange(BookKeeper by) throws Exception {
+        LedgerHandle ledger = write(by, 20);
+        Fleet.start(4);
+        BookKeeperAdmin seen = new BookKeeperAdmin(by);
+        Await.until("one more is seen", () -> seen.getAvailableBookies().size() == 4);
+        Fleet.kill(1);
+        Entries.add(ledger, 20);
+        ledger.close();
+        Entries.check(recovered(by, ledger.getId()), 39);
+        by.deleteLedger(ledger.getId());
+    }
+
+    /** Of bookies that do not let it in: it may do nothing, and a reader that may not recover does
+     * the writer who may no harm. */
+    void isUnauthorized(Consumer<ClientConfiguration> change, BookKeeper authorized)
+            throws Exception {
+        BookKeeper by = another(change);
+        addsNothing(by);
+        LedgerHandle there = write(authorized, 5);
+        assertThrows(BKException.class, () -> recovered(by, there.getId()));
+        Entries.add(there, 5);
+        try (Raw raw = new Raw(wire, admin, change)) {
+            int code = raw.read(0, there.getId(), 0).code();
+            assertEquals(BKException.Code.UnauthorizedAccessException, code);
+        }
+    }
+
+    static void addsNothing(BookKeeper by) throws Exception {
+        LedgerHandle ledger = create(by, Layout.ALL_OF_THREE, DigestType.CRC32C);
+        assertThrows(
+                BKException.BKUnauthorizedAccessException.class, () -> ledger.addEntry(new byte[9]));
     }
 
     private static DigestType digestOf(BookKeeper by, long ledgerId) throws Exception {

@@ -7,7 +7,6 @@ import java.util.function.Consumer;
 import org.apache.bookkeeper.client.BKException;
 import org.apache.bookkeeper.client.BookKeeper;
 import org.apache.bookkeeper.client.BookKeeper.DigestType;
-import org.apache.bookkeeper.client.BookKeeperAdmin;
 import org.apache.bookkeeper.client.LedgerHandle;
 import org.apache.bookkeeper.conf.ClientConfiguration;
 import org.junit.jupiter.api.AfterAll;
@@ -36,10 +35,7 @@ class TlsTest extends SuiteCase {
     void clientsOfTheAuthorityWriteReadAndRecover(Tls.Stores stores, String provider)
             throws Exception {
         Consumer<ClientConfiguration> change = Tls.as("client", stores, provider);
-        LedgerHandle open = write(another(change), 200);
-        LedgerHandle recovered = recovered(another(change), open.getId());
-        Entries.check(recovered, 199);
-        assertThrows(BKException.BKLedgerFencedException.class, () -> open.addEntry(new byte[9]));
+        writesReadsAndRecovers(another(change), another(change));
     }
 
     @Test
@@ -52,15 +48,7 @@ class TlsTest extends SuiteCase {
 
     @Test
     void anEnsembleChangesUnderTls() throws Exception {
-        BookKeeper by = another(Tls.as("client"));
-        LedgerHandle ledger = write(by, 20);
-        Fleet.start(4); // the fourth is to be new to ShellRecoveryTest
-        BookKeeperAdmin seen = new BookKeeperAdmin(by);
-        Await.until("one more is seen", () -> seen.getAvailableBookies().size() == 4);
-        Fleet.kill(1);
-        Entries.add(ledger, 20);
-        ledger.close();
-        Entries.check(recovered(by, ledger.getId()), 39);
+        writesThroughAnEnsembleChange(another(Tls.as("client")));
     }
 
     @Test
@@ -73,9 +61,7 @@ class TlsTest extends SuiteCase {
     void aClientWithoutTlsIsRefused() throws Exception {
         assumeTrue(Fleet.KIND.equals("ours"), "Apache's bookies need a plugin for it");
         BookKeeper by = another(Tls.plain());
-        LedgerHandle ledger = create(by, Layout.ALL_OF_THREE, DigestType.CRC32C);
-        assertThrows(
-                BKException.BKUnauthorizedAccessException.class, () -> ledger.addEntry(new byte[9]));
+        addsNothing(by);
         LedgerHandle there = write(another(Tls.as("client")), 5);
         assertThrows(BKException.class, () -> asIs(by, there.getId()).readUnconfirmedEntries(0, 4));
         assertThrows(BKException.class, () -> recovered(by, there.getId()));
@@ -102,11 +88,5 @@ class TlsTest extends SuiteCase {
         LedgerHandle ledger = create(another(change), Layout.ALL_OF_THREE, DigestType.CRC32C);
         assertThrows(
                 BKException.BKNotEnoughBookiesException.class, () -> ledger.addEntry(new byte[9]));
-    }
-
-    private static LedgerHandle write(BookKeeper by, int count) throws Exception {
-        LedgerHandle ledger = create(by, Layout.ALL_OF_THREE, DigestType.CRC32C);
-        Entries.add(ledger, count);
-        return ledger;
     }
 }
