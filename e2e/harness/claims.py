@@ -1,12 +1,13 @@
 """Claims that several stories make, in one place: in time, by Spark, exactly once."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from harness.fleet import Fleet, incidents_of
 from harness.manifests import CLUSTER
-from harness.watch import Watch
+from harness.operator import is_ready
+from harness.watch import Seen, Watch
 
 DETECTED_S: Final = 5.0
 CLEARED_S: Final = 180.0
@@ -39,6 +40,21 @@ def by_spark(incident: Mapping[str, Any], executors: Watch) -> None:
     assert incident["executors"] >= EXECUTORS_MIN, incident
     assert incident["entriesCopied"] > 0, incident
     assert len(executors.names()) >= EXECUTORS_MIN, executors.names()
+
+
+def out_at_once(seen: Sequence[Seen], *, bookies: int) -> int:
+    """The most bookies without a ready pod at a time, since each had one: by the pods that were
+    watched, whatever the operator says of them."""
+    serves: dict[str, bool] = {}
+    most, all_served = 0, False
+    for one in seen:
+        about = one.object["metadata"]
+        serves[about["name"]] = "deletionTimestamp" not in about and is_ready(one.object)
+        all_served = all_served or sum(serves.values()) == bookies
+        if all_served:
+            most = max(most, bookies - sum(serves.values()))
+    assert all_served, f"the watch never saw {bookies} ready pods: {serves}"
+    return most
 
 
 def told_once(fleet: Fleet, bookie: str, *, after: int) -> None:

@@ -24,6 +24,8 @@ class Faults:
         self._kind = kind
         self._fleet = fleet
         self._kube = fleet.kube
+        self.forgotten = 0
+        """So many times a bookie was made to forget; each is an incident of the status."""
 
     # Processes and pods
     def kill(self, bookie: str) -> int:
@@ -31,6 +33,7 @@ class Faults:
         epoch = self._fleet.epoch(bookie)
         self._wait_unflushed(bookie)
         self.kill_now(bookie)
+        self.forgotten += 1
         return epoch
 
     def kill_now(self, *bookies: str) -> None:
@@ -44,6 +47,7 @@ class Faults:
         """
         epoch = self.hang(bookie)
         self._kube("delete", "pod", pod_name(bookie), "--grace-period=0", "--force")
+        self.forgotten += 1
         return epoch
 
     def hang(self, bookie: str) -> int:
@@ -104,6 +108,7 @@ class Faults:
         claims = [claim_name(bookie, disk) for disk in disks]
         self._kube.delete("persistentvolumeclaim", *claims)
         self._kube.delete("pod", pod_name(bookie))
+        self.forgotten += 1
         return epoch
 
     def folder(self, bookie: str, disk: str) -> tuple[str, str]:
@@ -166,6 +171,7 @@ class Faults:
         """One that hung and was forced away, so that nothing says it stopped, and is held."""
         self._pause()
         self.hang(bookie)
+        self.forgotten += 1
         self._scale(bookie, 0)
         self._kube("delete", "pod", pod_name(bookie), "--grace-period=0", "--force")
         self._wait_gone(bookie)

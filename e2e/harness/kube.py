@@ -51,6 +51,10 @@ class Kube:
     def environment(self) -> dict[str, str]:
         return {"KUBECONFIG": str(self.kubeconfig), "PATH": self.path}
 
+    @property
+    def whole_environment(self) -> dict[str, str]:
+        return {**os.environ, **self.environment}
+
     def tool(self, *words: str, stdin: str | None = None, seconds: float = 60.0) -> str:
         """Any program, with this cluster's kubeconfig."""
         return run(words, stdin=stdin, seconds=seconds, environment=self.environment)
@@ -60,9 +64,12 @@ class Kube:
 
     def start(self, command: Sequence[str], out: IO[str]) -> "subprocess.Popen[str]":
         """A program that goes on beside the story, its output in a file."""
-        environment = {**os.environ, **self.environment}
         return subprocess.Popen(
-            list(command), stdout=out, stderr=subprocess.STDOUT, text=True, env=environment
+            list(command),
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=self.whole_environment,
         )
 
     def __call__(self, *words: str, stdin: str | None = None, seconds: float = 60.0) -> str:

@@ -13,6 +13,18 @@ BOOKIE_IMAGE: Final = f"bookie-operator/bookie:{TAG}"
 REPAIR_IMAGE: Final = f"bookie-operator/repair:{TAG}"
 WRITER: Final = "writer"
 WRITER_SCRIPT: Final = ROOT / "e2e" / "pods" / "writer.py"
+JUDGE: Final = "judge"
+JUDGE_FOLDER: Final = "/judge"
+JUDGE_SCRIPT: Final = r"""
+cat >/judge/run <<'END'
+java=$(python -c 'from bookie.metadata.java import find_java; print(find_java())')
+exec "$java" -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Djava.io.tmpdir=/notes \
+    -Dlog4j2.configurationFile=/judge/log4j2.properties \
+    -cp '/judge/classes:/judge/lib/*' judge.Main "$@"
+END
+exec tail -f /dev/null
+"""
+"""Makes `run`, which starts the judge with the Java that jobs have, and stays."""
 UID: Final = 10001
 CREDENTIALS: Final = "/etc/bookie/tls"
 """Of a client, where users mount theirs as well."""
@@ -152,6 +164,35 @@ def writer_pod(
             container["volumeMounts"].append(mount(holder, folder))
             volumes.append(secret_volume(holder))
     return pod(namespace, name, container, volumes)
+
+
+def judge_pod(namespace: str, clients: str) -> Object:
+    """Where the judge writes and checks when it is asked to."""
+    container: Object = {
+        "name": JUDGE,
+        "image": REPAIR_IMAGE,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["sh", "-c", JUDGE_SCRIPT],
+        "resources": {"requests": {"cpu": "20m", "memory": "256Mi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [
+            {"name": "judge", "mountPath": JUDGE_FOLDER},
+            {"name": "notes", "mountPath": "/notes"},
+        ],
+    }
+    volumes: list[Object] = [{"name": name, "emptyDir": {}} for name in ("judge", "notes")]
+    if clients != OFF:
+        container["volumeMounts"].append(mount("client", CREDENTIALS))
+        volumes.append(secret_volume("client"))
+    return pod(namespace, JUDGE, container, volumes)
+
+
+def tls_words(clients: str) -> list[str]:
+    """What the judge is started with beside its address."""
+    return [] if clients == OFF else ["--tls", CREDENTIALS]
 
 
 def credentials_env(clients: str) -> list[Object]:

@@ -8,16 +8,19 @@ import contextlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from bookie.testing.apache import NoToolsError
+
 from harness import manifests
 from harness.artifacts import dump
-from harness.claims import is_whole, seconds_after_up
+from harness.claims import is_whole, out_at_once, seconds_after_up
 from harness.faults import Faults
 from harness.fleet import BKC, BKT, Fleet, condition_of
+from harness.judge import CHECK_S, ENTRY_LOST, OPTIONS, WHOLE, Judge
 from harness.kind import Kind
 from harness.kube import Kube, Object, wait_for
 from harness.load import Load
@@ -28,8 +31,11 @@ from harness.settings import ARTIFACTS
 from harness.watch import Watch
 
 OURS: Final = "bookkeeper.bookie-operator.dev/component in (bookie,zookeeper)"
+BOOKIE_PODS: Final = "bookkeeper.bookie-operator.dev/component=bookie"
 GONE_S: Final = 120.0
 FINALIZERS_S: Final = 30.0
+INCIDENTS_MAX: Final = 50
+"""So many the status has room for."""
 BUDGET: Final = f"{CLUSTER}-bookies"
 BUDGET_S: Final = 60.0
 VERIFIED_S: Final = 180.0
@@ -49,6 +55,9 @@ class Story:
         self.faults = Faults(kind, self.fleet)
         self.numbers: dict[str, Any] = {}
         self._load: Load | None = None
+        self._judge: Judge | None = None
+        self._judge_writes = False
+        self._audits = 0
         self._change: Mapping[str, Any] = {}
 
     @property
@@ -104,18 +113,32 @@ class Story:
         script: Path = WRITER_SCRIPT,
         pod: str = WRITER,
         clients: str = "",
+        judged: bool = True,
+        seed: int = 1,
+        options: Sequence[str] = OPTIONS,
     ) -> Load:
-        """Start the writer that runs until `nothing_is_lost`. `clients`: how it talks; else as the
-        spec says."""
-        self._load = Load(
-            self.kube,
-            self.fleet.metadata_url(),
-            image=image,
-            script=script,
-            pod=pod,
-            clients=clients or self.fleet.tls_mode(),
-        )
-        return self._load.start(prefill=prefill, rate=rate)
+        """Start the writer that runs until `nothing_is_lost`, and the judge beside it.
+
+        `clients`: how both talk; else as the spec says. `judged`: False where a stock client cannot
+        be in the story. `seed`, `options`: the judge's.
+        """
+        url, clients = self.fleet.metadata_url(), clients or self.fleet.tls_mode()
+        self._load = Load(self.kube, url, image=image, script=script, pod=pod, clients=clients)
+        self._load.start(prefill=prefill, rate=rate)
+        if judged:
+            self._judge = Judge(self.kube, url, clients=clients)
+            try:
+                self.judge_begins(seed=seed, options=options)
+            except NoToolsError as error:
+                self._judge = None
+                self.numbers["not_judged"] = f"SKIPPED: {error}"
+        return self._load
+
+    def judge_begins(self, *, seed: int, options: Sequence[str] = OPTIONS) -> None:
+        """To write, for the first time or once more after `judge_ends`."""
+        assert self._judge is not None, "no judge is in this story"
+        self._judge.start(seed=seed, options=options)
+        self._judge_writes = True
 
     @property
     def load(self) -> Load:
@@ -132,15 +155,18 @@ class Story:
         return found
 
     def nothing_is_lost(self) -> None:
-        """Every entry that was ever acknowledged reads back, byte by byte."""
+        """Every entry that was ever acknowledged reads back, byte by byte, and has each copy.
+
+        What the faults left with fewer copies than it should have is made whole by an audit.
+        """
+        self.judge_ends()
         is_whole(self.read_back())
+        self.every_copy_is_there()
 
     def every_copy_is_there(self) -> None:
-        """Each bookie has the copies that it owes, digests and all, after an audit of now.
-
-        What the faults left with fewer copies than it should have is made whole by then.
-        """
-        audited = self.fleet.ask("copies", {"type": "audit"})
+        """Each bookie has the copies that it owes, digests and all, after an audit of now."""
+        self._audits += 1
+        audited = self.fleet.ask(f"copies-{self._audits}", {"type": "audit"})
         assert audited["phase"] == "Succeeded", audited
         self.fleet.wait_condition("DurabilityVerified", seconds=VERIFIED_S)
         self._ask_for_copies()
@@ -180,14 +206,35 @@ class Story:
         self.numbers["verified_after_s"] = round(took, 1)
 
     def nothing_is_missing(self) -> None:
-        """The writer ends, all reads back, and each bookie has every copy, digests and all."""
-        self.nothing_is_lost()
+        """The same as the fleet is now: no audit is asked for, and nothing is mended."""
+        self.judge_ends()
+        is_whole(self.read_back())
         self._ask_for_copies()
 
     def _ask_for_copies(self) -> None:
         found = self.load.copies()
         assert found["exit_code"] == 0, found["findings"][:3]
         self.numbers["copies"] = sum(one["held"] for one in found["copies"])
+        if self._judge is not None:
+            verdict = self.verdict()
+            assert verdict["exitCode"] == WHOLE, verdict
+
+    def judge_ends(self) -> None:
+        """The judge's writer; what it noted stays for the verdict."""
+        if self._judge is not None and self._judge_writes:
+            judged = self.numbers.get("judged", 0)
+            self.numbers["judged"] = judged + self._judge.stop()["acknowledged"]
+            self._judge_writes = False
+
+    def verdict(self, *, seconds: float = CHECK_S) -> Object:
+        """Of the judge, on what it wrote and on the status of now, which it never contradicts."""
+        assert self._judge is not None, "no judge is in this story"
+        forgotten, status = min(self.faults.forgotten, INCIDENTS_MAX), self.fleet.object()
+        verdict = self._judge.check(status, faults=forgotten, seconds=seconds)
+        assert verdict["exitCode"] != ENTRY_LOST, verdict
+        assert verdict["statusContradicts"] == [], verdict
+        self.numbers["copies_judged"] = verdict["copies"]["held"]
+        return verdict
 
     def wait_budget(self, allowed: int) -> None:
         """Until the PodDisruptionBudget lets so many bookies be evicted."""
@@ -225,7 +272,22 @@ class Story:
     @contextlib.contextmanager
     def executors(self) -> Iterator[Watch]:
         """Spark's executor pods, seen as they come and go."""
-        watch = Watch(self.kube, "pods", "--selector", "spark-role=executor").start()
+        with self.watched("spark-role=executor") as watch:
+            yield watch
+
+    @contextlib.contextmanager
+    def one_out_at_a_time(self) -> Iterator[None]:
+        """Some bookie goes and comes back meanwhile, and never two of them are out at once."""
+        bookies = len(self.fleet.status()["bookies"])
+        with self.watched(BOOKIE_PODS) as watch:
+            yield
+        most = out_at_once(watch.versions(), bookies=bookies)
+        assert most == 1, f"{most} bookies were out at once, expected 1"
+
+    @contextlib.contextmanager
+    def watched(self, selector: str) -> Iterator[Watch]:
+        """Pods, seen as they come and go."""
+        watch = Watch(self.kube, "pods", "--selector", selector).start()
         try:
             yield watch
         finally:

@@ -20,14 +20,22 @@ STORY_S = 900
 """The limit of one story with the installation before it; a wait that fails ends it sooner."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--letter", help="only the story of this letter")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[TIMES] = []
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.get_closest_marker("story") is not None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    wanted = config.getoption("--letter")
+    for item in list(items):
+        marker = item.get_closest_marker("story")
+        if marker is not None:
             item.add_marker(pytest.mark.timeout(STORY_S * PATIENCE))
+            if wanted not in (None, marker.args[0]):
+                items.remove(item)
 
 
 @pytest.hookimpl(hookwrapper=True)

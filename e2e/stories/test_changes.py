@@ -4,12 +4,11 @@ import pytest
 from harness.commands import CommandError
 from harness.fleet import bookie_of, claim_name, condition_of, pod_name
 from harness.kube import Object, wait_for
-from harness.story import Story
+from harness.story import BOOKIE_PODS, Story
 
 ROLL_S = 240.0
 """Every bookie stopped with its flush and started again, one after the other."""
 DRAIN_S = 240.0
-BOOKIE_PODS = "bookkeeper.bookie-operator.dev/component=bookie"
 
 
 def modes(cluster: Object) -> set[str]:
@@ -24,16 +23,17 @@ def test_the_journal_is_switched_one_bookie_at_a_time(story: Story) -> None:
     before = story.faults.kill("bookie-3")
     mark = fleet.watch.mark()
     fleet.wait_incident("bookie-3", after=before)
-    fleet.change({"journalWriteData": True})
-    fleet.wait_refusal("LimboPresent", since=mark)
-    fleet.wait_cleared("bookie-3", after=before)
-    fleet.wait_condition("MixedDurability", since=mark, seconds=ROLL_S)
-    fleet.wait_condition("MixedDurability", "False", seconds=ROLL_S)
-    assert modes(fleet.wait_whole()) == {"journal"}
-    fleet.change({"journalWriteData": False})
-    fleet.wait_condition("MixedDurability")
-    fleet.wait_condition("MixedDurability", "False", seconds=ROLL_S)
-    assert modes(fleet.wait_whole()) == {"memory"}
+    with story.one_out_at_a_time():
+        fleet.change({"journalWriteData": True})
+        fleet.wait_refusal("LimboPresent", since=mark)
+        fleet.wait_cleared("bookie-3", after=before)
+        fleet.wait_condition("MixedDurability", since=mark, seconds=ROLL_S)
+        fleet.wait_condition("MixedDurability", "False", seconds=ROLL_S)
+        assert modes(fleet.wait_whole()) == {"journal"}
+        fleet.change({"journalWriteData": False})
+        fleet.wait_condition("MixedDurability")
+        fleet.wait_condition("MixedDurability", "False", seconds=ROLL_S)
+        assert modes(fleet.wait_whole()) == {"memory"}
     assert len(fleet.status()["incidents"]) == 1, "a restart for new settings was not clean"
     story.nothing_is_lost()
 
@@ -87,13 +87,14 @@ def test_a_bookie_leaves_only_after_its_ledgers(story: Story) -> None:
     before = story.faults.kill("bookie-1")
     mark = fleet.watch.mark()
     fleet.wait_incident("bookie-1", after=before)
+    mark = fleet.watch.mark()
     fleet.change({"replicas": 4})
     fleet.wait_condition("ScaleDownBlocked", reason="LimboPresent", since=mark)
     assert story.kube.get("pod", pod_name("bookie-4")) is not None
     fleet.wait_cleared("bookie-1", after=before)
-    mark = fleet.watch.mark()
-    fleet.wait("bookie-4 draining", is_draining, seconds=DRAIN_S, since=0)
-    fleet.wait("bookie-4 leaving", is_leaving, seconds=DRAIN_S, since=0)
+    drains = fleet.wait("bookie-4 draining", is_draining, seconds=DRAIN_S, since=mark)
+    assert condition_of(drains, "LimboPresent")["status"] == "False", drains["status"]["limbo"]
+    fleet.wait("bookie-4 leaving", is_leaving, seconds=DRAIN_S, since=mark)
     wait_for(
         "bookie-4's pod to go",
         lambda: story.kube.get("pod", pod_name("bookie-4")) is None,

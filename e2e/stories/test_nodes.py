@@ -1,10 +1,13 @@
-"""Nodes: one that is stopped with bookies on it, and comes back; or never does."""
+"""Nodes: one that is stopped or paused with bookies or ZooKeeper on it, and comes back; or never
+does, and is deleted."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 from harness.fleet import bookie_of, condition_of
+from harness.kube import wait_for
 from harness.story import Story
 
 DETECT_S = 180.0
@@ -15,6 +18,12 @@ LOST_S = 240.0
 """The delay, a re-replication, and the wait for a node's lease before."""
 BOOKIES = "bookkeeper.bookie-operator.dev/component=bookie"
 BOOKIE = "bookkeeper.bookie-operator.dev/bookie"
+FOR_BOOKIES = "e2e/bookies"
+HOSTNAME = "kubernetes.io/hostname"
+PAUSED_S = 75.0
+"""Longer than a node's lease, a session with ZooKeeper and a bookie's own lease."""
+AWAY_S = 60.0
+"""Longer than every bookie's session with ZooKeeper."""
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 
 
@@ -30,6 +39,29 @@ def stopped(story: Story, node: str) -> Iterator[None]:
         yield
     finally:
         story.kube.tool("docker", "start", node, seconds=60.0)
+
+
+@contextmanager
+def paused(story: Story, node: str) -> Iterator[None]:
+    """Every process there stands still, and goes on as if no time had passed."""
+    story.kube.tool("docker", "pause", node, seconds=60.0)
+    try:
+        yield
+    finally:
+        story.kube.tool("docker", "unpause", node, seconds=60.0)
+
+
+@contextmanager
+def labelled(story: Story, kept: str) -> Iterator[None]:
+    """Every worker but `kept` is one for bookies."""
+    others = [node for node in workers(story) if node != kept]
+    for node in others:
+        story.kube("label", "node", node, f"{FOR_BOOKIES}=yes", "--overwrite")
+    try:
+        yield
+    finally:
+        for node in others:
+            story.kube("label", "node", node, f"{FOR_BOOKIES}-")
 
 
 def on_node(story: Story, node: str) -> set[str]:
@@ -90,4 +122,71 @@ def test_a_node_that_is_lost_for_good_is_done_without(story: Story) -> None:
         assert on_node(story, lost) == set(), "it runs where there is a node"
         story.load.goes_on()
         story.nothing_is_lost()
-        story.every_copy_is_there()
+
+
+@pytest.mark.story("ss", "ZooKeeper's node stopped for longer than its sessions, and back")
+def test_a_fleet_outlives_the_node_of_its_metadata_store(story: Story) -> None:
+    found = workers(story)
+    if len(found) < 2:
+        pytest.skip("one node: a kind cluster with two workers has one to lose")
+    lost = found[-1]
+    with labelled(story, lost):
+        story.up(
+            {
+                "scheduling": {"nodeSelector": {FOR_BOOKIES: "yes"}},
+                "zookeeperPod": {"nodeSelector": {HOSTNAME: lost}},
+            }
+        )
+        with story.faults.cordoned(lost):
+            story.operator.renew()
+            story.write(prefill=(60, 30))
+        zookeeper = story.kube.get("pod", "demo-zookeeper-0")
+        assert zookeeper and zookeeper["spec"]["nodeName"] == lost
+        assert on_node(story, lost) == set(), "bookies are on another one"
+        with stopped(story, lost):
+            away = {"reason": "MetadataUnreachable", "seconds": DETECT_S}
+            story.fleet.wait_condition("Available", "False", **away)
+            time.sleep(AWAY_S)  # is the fault
+        story.fleet.wait_whole(seconds=BACK_S)
+        story.fleet.wait_condition("Degraded", "False", seconds=BACK_S)
+        story.load.goes_on(seconds=BACK_S)
+        assert not story.fleet.status().get("incidents"), "nobody forgot anything"
+        story.nothing_is_lost()
+
+
+@pytest.mark.story("tt", "a node paused, so that its bookie wakes up long after its lease")
+def test_a_bookie_of_a_paused_node_goes_on_as_what_it_is(story: Story) -> None:
+    lost = with_the_fifth_alone(story)
+    before = story.fleet.epoch("bookie-4")
+    with paused(story, lost):
+        story.load.goes_on()
+        time.sleep(PAUSED_S)  # is the fault
+        seen = story.fleet.wait_condition("Degraded", reason="NodeLost", seconds=DETECT_S)
+        assert condition_of(seen, "Ready")["status"] == "False"
+    story.fleet.wait_whole(seconds=BACK_S)
+    story.fleet.wait_condition("Degraded", "False", seconds=BACK_S)
+    story.numbers["boots"] = story.fleet.epoch("bookie-4") - before
+    story.load.goes_on()
+    story.nothing_is_lost()
+
+
+@pytest.mark.story("uu", "a node deleted from the cluster: its bookie gets new volumes elsewhere")
+def test_a_bookie_of_a_deleted_node_is_replaced(story: Story) -> None:
+    lost = with_the_fifth_alone(story)
+    with stopped(story, lost):
+        story.kube("delete", "node", lost)
+        story.fleet.wait(
+            "bookie-4 not serving",
+            lambda found: bookie_of(found, "bookie-4")["state"] != "Serving",
+            seconds=DETECT_S,
+        )
+        story.load.goes_on()
+        done = story.fleet.ask(
+            "gone", {"type": "replace-bookie", "bookie": "bookie-4"}, seconds=LOST_S
+        )
+        assert done["phase"] == "Succeeded", done
+        story.fleet.wait_whole(seconds=BACK_S)
+        assert lost not in {n["metadata"]["name"] for n in story.kube.items("nodes")}
+        story.load.goes_on()
+        story.nothing_is_lost()
+    wait_for("the node to be back", lambda: lost in workers(story), seconds=BACK_S)

@@ -73,7 +73,6 @@ def test_a_quota_that_refuses_a_repair_is_named_and_waited_out(story: Story) -> 
     assert not fleet.status().get("blocked")
     story.load.goes_on()
     story.nothing_is_lost()
-    story.every_copy_is_there()
 
 
 @pytest.mark.story("kk", "a quota in limbo with room for Spark's driver and none for executors")
@@ -97,7 +96,6 @@ def test_executors_that_are_refused_are_told_of_in_the_servers_words(story: Stor
     by_spark(incident, executors)
     fleet.wait_condition("RepairStalled", "False")
     story.nothing_is_lost()
-    story.every_copy_is_there()
 
 
 def disks(**more: str) -> Object:
@@ -151,4 +149,3 @@ def test_volumes_that_cannot_change_stay_and_stop_nothing(story: Story, other_cl
     assert "bookie-0 ledger-0" not in others, others
     story.load.goes_on()
     story.nothing_is_lost()
-    story.every_copy_is_there()

@@ -1,0 +1,34 @@
+"""Bugs that are planted for stories on Kubernetes: they fit the code, and only a claim counts."""
+
+import re
+from pathlib import Path
+
+import pytest
+from harness.settings import ROOT
+from mutant_overlay import replaced_once
+from planted_twins import TWINS, Twin, is_caught
+
+STORIES = "".join(path.read_text() for path in Path(ROOT, "e2e", "stories").glob("test_*.py"))
+
+
+@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: f"{twin.story}: {twin.bug}")
+class TestTwin:
+    def test_its_patches_stand_once_in_the_code(self, twin: Twin) -> None:
+        texts: dict[str, str] = {}
+        for patch in twin.patches:
+            text = texts.get(patch.file) or (ROOT / patch.file).read_text(encoding="utf-8")
+            texts[patch.file] = replaced_once(text, patch.old, patch.new, at=patch.file)
+            compile(texts[patch.file], patch.file, "exec")
+
+    def test_there_is_one_such_story(self, twin: Twin) -> None:
+        assert len(re.findall(rf'mark\.story\(\s*"{twin.story}"', STORIES)) == 1
+
+    def test_another_failure_is_no_proof(self, twin: Twin) -> None:
+        assert not is_caught(twin, "failure", "LateError: after 90 s still waiting for a ready pod")
+        assert not is_caught(twin, "error", twin.seen)
+        assert not is_caught(twin, "passed", "")
+
+
+def test_a_story_that_fails_by_its_claim_sees_its_bug() -> None:
+    twin = Twin("x", "a bug", (), seen="expected 1")
+    assert is_caught(twin, "failure", "AssertionError: 2 were out at once, expected 1")
