@@ -4,8 +4,14 @@ import os
 from pathlib import Path
 
 import bookie_operator
+from hypothesis import settings
 
 import bookie
+
+if settings.default is None or settings.default.deadline is not None:
+    # How long an example takes says nothing of what it claims, and on a busy machine a lot.
+    settings.register_profile("tests", deadline=None)
+    settings.load_profile("tests")
 
 pytest_plugins = [
     "boot_lab",

@@ -47,6 +47,7 @@ class Answer(NamedTuple):
     max_lac: int | None = None
     entries: tuple[bytes, ...] = ()
     message: Any = None
+    ledger_id: int = -1
 
 
 OUTCOMES_V2 = {outcome.v2: outcome for outcome in Outcome}
@@ -125,11 +126,11 @@ class V2Client(StockClient):
         if word >> 16 & 0xFF == AUTH:
             message = proto.AuthMessage.FromString(frame[4:])
             return Answer(Outcome.OK, message=message)
-        _ledger, entry_id = struct.unpack_from(">qq", frame, 8)
+        ledger, entry_id = struct.unpack_from(">qq", frame, 8)
         outcome, body = OUTCOMES_V2[code], frame[24:]
         if word >> 16 & 0xFF == BATCH_READ:
             return Answer(outcome, entry_id, entries=tuple(_cut(body[8:])))
-        return Answer(outcome, entry_id, body)
+        return Answer(outcome, entry_id, body, ledger_id=ledger)
 
 
 def _cut(body: bytes) -> Sequence[bytes]:
@@ -216,10 +217,12 @@ class V3Client(StockClient):
     def parse(self, frame: bytes) -> Answer:
         message = proto.Response.FromString(frame)
         outcome, read = OUTCOMES_V3[message.status], message.readResponse
-        entry_id = message.addResponse.entryId if message.HasField("addResponse") else read.entryId
+        named = message.addResponse if message.HasField("addResponse") else read
         max_lac = read.maxLAC if read.HasField("maxLAC") else None
         said = message.authResponse if message.HasField("authResponse") else message
-        return Answer(outcome, entry_id, read.body, max_lac, message=said)
+        return Answer(
+            outcome, named.entryId, read.body, max_lac, message=said, ledger_id=named.ledgerId
+        )
 
 
 def lac_body(ledger_id: int, lac: int) -> bytes:

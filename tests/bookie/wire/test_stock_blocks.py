@@ -77,6 +77,22 @@ def test_no_damage_makes_a_block_of_what_the_codec_refuses(
     agree(make(), memoryview(data))
 
 
+@both
+def test_whatever_bit_of_a_frame_is_flipped_no_block_says_else_than_the_codec(
+    kind: Any, make: Any
+) -> None:
+    """Of frames that are alike: with ids of any sizes there is hardly ever a block to damage."""
+    data = stream(kind, [(7, 200 + n) for n in range(3 * BLOCK_ENTRIES_MIN)])
+    size = len(data) // (3 * BLOCK_ENTRIES_MIN)
+    middle = range((BLOCK_ENTRIES_MIN + 5) * size, (BLOCK_ENTRIES_MIN + 6) * size)
+    for at in middle:
+        for bit in range(8):
+            data[at] ^= 1 << bit
+            agree(make(), memoryview(data))
+            data[at] ^= 1 << bit
+    assert agree(make(), memoryview(data)) == 3 * BLOCK_ENTRIES_MIN
+
+
 def test_deferred_sync_is_part_of_the_layout() -> None:
     data = stream(V3Client, [(7, n) for n in range(40)], deferred=True)
     block = BlockScan().find(V3(), memoryview(data))
