@@ -91,11 +91,24 @@ def recovery_add(run: RunFrame, *, lac: EntryId) -> memoryview:
     In the frame's own memory where that can be written: a MiB takes long to copy, and whoever asked
     a bookie for a frame has it to themselves. `run` is not to be used any more.
     """
+    return _under_header(run, lac=lac, flags=FLAG_RECOVERY)
+
+
+def plain_copy(run: RunFrame) -> memoryview:
+    """The same frame without the right of a recovery: it takes no other copy's place.
+
+    In the frame's own memory where that can be written; `run` is not to be used any more.
+    """
+    return _under_header(run, lac=run.lac, flags=run.flags & ~FLAG_RECOVERY)
+
+
+def _under_header(run: RunFrame, *, lac: EntryId, flags: int) -> memoryview:
+    """The entries verbatim under a header with these."""
     frame = memoryview(bytearray(run.buffer)) if run.buffer.readonly else run.buffer
     old, entries_at = bytes(frame[:FRAME_HEADER_BYTES]), FRAME_HEADER_BYTES + 4 * run.count
     new = _header(
         run.ledger_id, run.first_entry_id, run.count, len(frame) - entries_at, lac, run.pattern,
-        FLAG_RECOVERY,
+        flags,
     )  # fmt: skip
     found = resealed(
         int.from_bytes(old[CHECKSUM_AT:SEALED_AT], "big"),

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from bookie.errors import DiskFullError
+from bookie.frames.build import plain_copy
 from bookie.ids import LedgerId
 from bookie.points import passing
 from bookie.storage.directory import LedgerDirectory
@@ -150,9 +151,12 @@ class _Copying:
         frame = read_frame(self._directory.log, ledger_id, row)
         if frame is None:
             return None
+        # A scan that meets the copy before any row points to it must let nothing give way to it:
+        # what this frame has of a rejected entry would count as good again.
+        copied = plain_copy(frame) if frame.is_recovery else frame.buffer
         while True:
             with self._lock:
-                place = self._directory.log.append(frame.buffer)
+                place = self._directory.log.append(copied)
             if place is not None:
                 self._pending_bytes += place.length
                 self._bytes_copied += place.length

@@ -191,7 +191,9 @@ class LedgerDirectory:
 
         def fetch(row: RunRow) -> Buffer | None:
             frame = self._fetch(ledger_id, row)
-            if frame is not None and row.is_part_only:
+            if frame is not None and row.entry_count < frame.count:
+                # What else the frame holds is another row's, or no good: rejected, or a copy of
+                # what was here before.
                 frame = parse_run(part_of(frame, row))
             return cut(frame, first=first, last=horizon) if frame is not None else None
 

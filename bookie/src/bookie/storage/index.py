@@ -278,7 +278,7 @@ class Index:
                 connection.execute(
                     "DELETE FROM runs WHERE ledger = ? AND first = ?", (ledger_id, row.first)
                 )
-                good = rows_of(row.entries() - bad, row.without_rejected())
+                good = rows_of(row.entries() - bad, row)
                 parts = good + rows_of(bad, row.rejected())
                 connection.executemany(_INSERT_RUN, [(ledger_id, *part) for part in parts])
 

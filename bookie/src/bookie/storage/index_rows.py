@@ -12,8 +12,6 @@ from bookie.frames.from_fields import from_fields
 from bookie.protocol.availability import EntrySet
 from bookie.storage.log_scan import Position
 
-PART_ONLY: Final = 1 << 16
-"""A flag of rows beside those of frames, which are a byte."""
 ROWS_PER_READ: Final = 1024
 """Rows one read looks at; a range with more is answered in parts."""
 REJECTED_FILE: Final = -1
@@ -35,7 +33,7 @@ class RunRow(NamedTuple):
     offset: int
     length: int
     flags: int
-    """Flags of the frame: whether it was written by recovery; and PART_ONLY."""
+    """Flags of the frame: whether it was written by recovery."""
 
     @property
     def position(self) -> Position:
@@ -45,15 +43,6 @@ class RunRow(NamedTuple):
     def is_rejected(self) -> bool:
         """Stored, and known to be no good: nothing to read, for recovery's copy to replace."""
         return self.file_id == REJECTED_FILE
-
-    @property
-    def is_part_only(self) -> bool:
-        """What else its frame holds is no good, and not to be shown to anybody."""
-        return bool(self.flags & PART_ONLY)
-
-    def without_rejected(self) -> "RunRow":
-        """This row, of a frame in which other entries are rejected."""
-        return self._replace(flags=self.flags | PART_ONLY)
 
     def rejected(self) -> "RunRow":
         """This row, with nothing of its entries to be read any more."""
