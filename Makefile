@@ -17,6 +17,8 @@ MODES ?= sync journal
 MODE ?=
 TLS ?=
 WIRE ?=
+SHORT ?=
+PUBLISH ?=
 OF_EACH_MODE := WriteAndReadTest DeferredSyncTest WriterThroughKillTest
 # Where TLS and passwords on every connection are another way through the product.
 OF_SECURED := WriteAndReadTest AdminTest BookieRecoveryTest ShellTest UnderreplicationTest
@@ -64,6 +66,7 @@ test-java: install
 	$(if $(and $(filter ours,$(FLEET)),$(if $(ONLY),,all)),$(foreach mode,$(MODES),$(BIN)/python tests/java --durability $(mode) $(SECURED) $(OF_EACH_MODE:%=--only %) &&) true)
 	$(if $(strip $(if $(filter ours,$(FLEET)),,other) $(ONLY) $(SECURED)),,$(BIN)/python tests/java --tls --sasl $(OF_SECURED:%=--only %))
 test-pulsar: install ; PYTHONPATH=e2e/judge $(BIN)/python tests/pulsar $(MODE:%=--mode %) $(TLS:%=--tls %) $(WIRE:%=--wire %) $(if $(SEED),--seed $(SEED)) $(ONLY:%=--only %) $(if $(filter apache,$(FLEET)),--fleet apache) --json $(RESULTS)/pulsar.json
+test-apache: install ; $(foreach fleet,$(or $(filter ours apache,$(FLEET)),ours),PYTHONPATH=tests/java $(BIN)/python tests/apache --fleet $(fleet) $(if $(MODE),--durability $(MODE)) $(if $(SHORT),--short) $(if $(PUBLISH),--publish) $(ONLY:%=--only %) --json $(RESULTS)/apache-tests.json &&) true
 test-security: install ; PYTHONPATH=tests/security $(BIN)/python tests/security $(if $(JSON),--json $(JSON))
 test-security-kind: install ; PYTHONPATH=tests/security:e2e $(BIN)/python tests/security --kubernetes --json $(or $(JSON),$(RESULTS)/security-kind.json)
 cert-manager:
@@ -145,4 +148,4 @@ release:
 load:
 	kind load docker-image --name $(CLUSTER) $(IMAGES:%=bookie-operator/%:$(TAG))
 
-.PHONY: install demo lines lint types test test-java test-pulsar test-security test-security-kind test-ipv6 proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale fuzz soak judge judge-local judge-mutants e2e e2e-mutants chaos bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds dashboards dashboards-proof older-chart base wheels cert-manager constraints images sbom provenance contents scan release load
+.PHONY: install demo lines lint types test test-java test-apache test-pulsar test-security test-security-kind test-ipv6 proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale fuzz soak judge judge-local judge-mutants e2e e2e-mutants chaos bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds dashboards dashboards-proof older-chart base wheels cert-manager constraints images sbom provenance contents scan release load
