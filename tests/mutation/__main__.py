@@ -12,15 +12,18 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 import mutation_equivalents as equivalents
 from mutation_choice import chosen, sample
-from mutation_map import ROOT, SOURCES, read, record, stale, test_files
+from mutation_kept import Kept
+from mutation_map import BUILD, ROOT, SOURCES, digest, read, record, stale, test_files
 from mutation_operators import Mutant, modules_of, mutants_of
-from mutation_report import added, figures, row, survivors, told
-from mutation_run import Judged, Task, Work, run
+from mutation_report import Row, added, figures, row, survivors, told
+from mutation_run import Judged, Place, Task, Work, run
 from mutation_session import Outcome
 
 CRITICAL: Final = (
@@ -66,6 +69,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--recorded", action="store_true", help="record nothing: judge by what is")
     parser.add_argument("--quick", action="store_true", help="but for what runs at import")
     parser.add_argument("--last", type=Path, metavar="JSON", help="only what survived that run")
+    parser.add_argument("--afresh", action="store_true", help="judge again what was judged")
     parser.add_argument("--toml", action="store_true", help="survivors as entries of the list")
     parser.add_argument(
         "--equivalents", action="store_true", help="judge those too that are listed as equivalent"
@@ -99,8 +103,9 @@ def _judge(modules: Mapping[str, str], arguments: argparse.Namespace) -> int:
         for module, all_of_it in found.items()
     }
     left_out = {module: len(found[module]) - len(mutants[module]) for module in found}
-    judged = _run(mutants, left_out, arguments)
-    status = _report(mutants, left_out, judged, time.monotonic() - began, arguments)
+    telling = _Telling(mutants, left_out, began, arguments)
+    judged = _run(telling)
+    status = telling.report(judged.outcomes)
     return 1 if old else status
 
 
@@ -113,12 +118,61 @@ def _survivors_of(report: Path) -> dict[str, set[tuple[str, str]]]:
     return found
 
 
-def _run(
-    mutants: Mapping[str, Sequence[Mutant]],
-    left_out: Mapping[str, int],
-    arguments: argparse.Namespace,
-) -> Judged:
-    reach = read({mutant.file for found in mutants.values() for mutant in found})
+@dataclass(slots=True)
+class _Telling:
+    """What is said while mutants are judged, and at the end: the report is written as they come."""
+
+    mutants: Mapping[str, Sequence[Mutant]]
+    """By module: those to be judged."""
+    left_out: Mapping[str, int]
+    """How many of each module are listed as equivalent."""
+    began: float
+    arguments: argparse.Namespace
+    kept: Kept = field(default_factory=lambda: Kept(BUILD / "verdicts.jsonl", cache(_digest)))
+    outcomes: dict[str, Sequence[Outcome | None]] = field(default_factory=dict)
+    """Of modules that are done."""
+
+    def judged(self, task: Task, outcome: Outcome) -> None:
+        self.kept.keep(task, outcome)
+
+    def done(self, module: str, outcomes: Sequence[Outcome | None]) -> None:
+        self.outcomes[module] = outcomes
+        for mutant, verdict in survivors(self.mutants[module], outcomes):
+            print(equivalents.entry(mutant) if self.arguments.toml else told(mutant, verdict))
+        self._write(row(module, outcomes, equivalent=self.left_out[module]))
+
+    def report(self, outcomes: Mapping[str, Sequence[Outcome | None]]) -> int:
+        """Of all modules: what was not judged by now survives."""
+        self.outcomes = {module: outcomes.get(module, []) for module in self.mutants}
+        total = self._write()
+        if self.arguments.nightly:
+            return 0 if total.share >= LEAST else 1
+        return 1 if total.survived else 0
+
+    def _write(self, newest: Row | None = None) -> Row:
+        sys.path[:0] = [str(ROOT / source) for source in SOURCES]
+        from bookie.testing.figures import tell  # not before: a worker must import the copy
+
+        found = self.outcomes
+        rows = [row(name, found[name], equivalent=self.left_out[name]) for name in sorted(found)]
+        survived = [one for name in found for one in survivors(self.mutants[name], found[name])]
+        total = added("total", rows)
+        seconds = time.monotonic() - self.began
+        more: dict[str, object] = {"date": time.strftime("%Y-%m-%d"), "seconds": round(seconds, 1)}
+        if self.arguments.nightly:
+            more |= {"sample": self.arguments.sample, "seed": self.arguments.seed}
+        tell(
+            "make mutation-nightly" if self.arguments.nightly else "make mutation",
+            figures(rows, survived, more),
+            path=self.arguments.json or ROOT / "build" / "proof" / "mutation.json",
+            line=str(newest) if newest else f"{total}; {seconds:.0f} s",
+        )
+        return total
+
+
+def _run(telling: _Telling) -> Judged:
+    arguments = telling.arguments
+    reach = read({mutant.file for found in telling.mutants.values() for mutant in found})
     wanted = tuple(arguments.tests)
     if wanted:
         reach.tests = {i: t for i, t in reach.tests.items() if t.file.startswith(wanted)}
@@ -131,48 +185,34 @@ def _run(
             )
             for mutant in found
         ]
-        for module, found in mutants.items()
+        for module, found in telling.mutants.items()
         if found
     }
-
-    def tell(module: str, outcomes: Sequence[Outcome | None]) -> None:
-        print(row(module, outcomes, equivalent=left_out[module]), flush=True)
-        for mutant, verdict in survivors(mutants[module], outcomes):
-            print(equivalents.entry(mutant) if arguments.toml else told(mutant, verdict))
-
+    telling.outcomes |= {module: [] for module, found in telling.mutants.items() if not found}
+    telling.kept.read()
+    known = {} if arguments.afresh else _known(tasks, telling.kept)
+    if known:
+        print(f"{len(known)} were judged by an earlier run, and hold", flush=True)
     seconds = {test.id: test.seconds for test in reach.tests.values()}
-    judged = run(Work(tasks, seconds, arguments.quick), workers=arguments.workers, told=tell)
+    work = Work(tasks, seconds, arguments.quick, known)
+    judged = run(work, workers=arguments.workers, listener=telling)
     for what, module in judged.dropped.items():
         print(f"judges nothing, fails without any mutant: {what} ({module})")
     return judged
 
 
-def _report(
-    mutants: Mapping[str, Sequence[Mutant]],
-    left_out: Mapping[str, int],
-    judged: Judged,
-    seconds: float,
-    arguments: argparse.Namespace,
-) -> int:
-    sys.path[:0] = [str(ROOT / source) for source in SOURCES]
-    from bookie.testing.figures import tell  # not before: a worker must import the copy
+def _known(tasks: Mapping[str, Sequence[Task]], kept: Kept) -> dict[Place, Outcome]:
+    return {
+        (module, index): outcome
+        for module, found in tasks.items()
+        for index, task in enumerate(found)
+        if (outcome := kept.of(task))
+    }
 
-    outcomes = {module: judged.outcomes.get(module, []) for module in mutants}
-    rows = [row(name, outcomes[name], equivalent=left_out[name]) for name in mutants]
-    survived = [one for name, found in mutants.items() for one in survivors(found, outcomes[name])]
-    total = added("total", rows)
-    more = {"seconds": round(seconds, 1)}
-    if arguments.nightly:
-        more |= {"sample": arguments.sample, "seed": arguments.seed}
-    tell(
-        "make mutation-nightly" if arguments.nightly else "make mutation",
-        figures(rows, survived, more),
-        path=arguments.json or ROOT / "build" / "proof" / "mutation.json",
-        line=f"{total}; {seconds:.0f} s",
-    )
-    if arguments.nightly:
-        return 0 if total.share >= LEAST else 1
-    return 1 if total.survived else 0
+
+def _digest(file: str) -> str:
+    path = ROOT / file
+    return digest(path) if path.is_file() else ""
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Which tests judge a mutant, in what order, and which mutants a sample takes. Pure."""
 
-import random
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -44,20 +45,23 @@ def chosen(mutant: Mutant, reach: Reach, *, seconds: float) -> list[str]:
 def sample(
     mutants: Mapping[str, Sequence[Mutant]], *, size: int, seed: int
 ) -> dict[str, list[Mutant]]:
-    """So many of them, by seed: at least one of each module that has any, the others evenly."""
-    draw = random.Random(seed)
-    picked: dict[str, set[int]] = {}
-    left: list[tuple[str, int]] = []
-    for module, found in sorted(mutants.items()):
-        numbers = list(range(len(found)))
-        draw.shuffle(numbers)
-        picked[module] = set(numbers[:1])
-        left += [(module, number) for number in numbers[1:]]
-    draw.shuffle(left)
-    for module, number in left[: max(0, size - sum(map(len, picked.values())))]:
+    """So many of them, by seed: at least one of each module that has any, the others evenly.
+
+    A mutant is drawn for what it is, not for its place: an edit elsewhere leaves the sample as it
+    is, so that what was judged of it stays judged."""
+    draws = {
+        module: sorted((_draw(mutant, seed), number) for number, mutant in enumerate(found))
+        for module, found in mutants.items()
+    }
+    picked = {module: {drawn[0][1]} for module, drawn in draws.items() if drawn}
+    left = sorted((draw, module, at) for module, drawn in draws.items() for draw, at in drawn[1:])
+    for _, module, number in left[: max(0, size - len(picked))]:
         picked[module].add(number)
     return {
         module: [mutants[module][number] for number in sorted(numbers)]
-        for module, numbers in picked.items()
-        if numbers
+        for module, numbers in sorted(picked.items())
     }
+
+
+def _draw(mutant: Mutant, seed: int) -> str:
+    return hashlib.sha256(json.dumps([seed, *mutant.key]).encode()).hexdigest()

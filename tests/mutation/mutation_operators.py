@@ -82,12 +82,23 @@ def mutants_of(module: str, file: str, text: str) -> list[Mutant]:
 
 
 def short_diff(old: str, new: str) -> str:
-    sides = ([line.strip() for line in text.splitlines()] for text in (old, new))
+    one, other = ([line.strip() for line in text.splitlines()] for text in (old, new))
+    # Without what both begin and end with: whole files take difflib minutes in all.
+    first = _common(one, other)
+    one, other = one[first:], other[first:]
+    last = _common(one[::-1], other[::-1])
+    sides = (one[: len(one) - last], other[: len(other) - last])
     return "\n".join(
         f"{line[0]} {line[1:]}".rstrip()
         for line in difflib.unified_diff(*sides, n=0, lineterm="")
         if line[:1] in "+-" and not line.startswith(("+++", "---"))
     )
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many lines both begin with."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _compiles(text: str) -> bool:
@@ -315,3 +326,8 @@ def modules_of(name: str, *, root: Path) -> dict[str, str]:
             if is_wanted and not path.stem.endswith(GENERATED):
                 found[dotted] = str(path.relative_to(root))
     return found
+
+
+def package_of(module: str) -> str:
+    """`bookie.protocol` of `bookie.protocol.quorum`."""
+    return ".".join(module.split(".")[:2])

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mutation_operators import Mutant
+from mutation_operators import Mutant, package_of
 from mutation_session import NOTICED, Outcome, Verdict
 
 
@@ -63,11 +63,6 @@ def added(name: str, rows: Sequence[Row]) -> Row:
         sum(row.survived for row in rows),
         sum(row.seconds for row in rows),
     )
-
-
-def package_of(module: str) -> str:
-    """`bookie.protocol` of `bookie.protocol.quorum`."""
-    return ".".join(module.split(".")[:2])
 
 
 def by_package(rows: Sequence[Row]) -> list[Row]:

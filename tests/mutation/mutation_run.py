@@ -1,6 +1,6 @@
-"""Judges mutants: two worker processes, each with a copy of the sources of its own.
+"""Judges mutants: worker processes, each with a copy of the sources of its own.
 
-A worker forks a session for each module (mutation_session); both take mutants of it from one
+A worker forks a session for each package (mutation_session); all take mutants of it from one
 counter. What cannot be planted there (constants, class bodies, defaults) is judged afterwards in
 fresh processes, which import the mutated copy: slower, so only those.
 """
@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import pytest
 from mutant_overlay import Overlay
 from mutation_hypothesis import load_profile
 from mutation_map import BUILD
-from mutation_operators import Mutant
+from mutation_operators import Mutant, package_of
 from mutation_session import NOTICED, Outcome, Session, Verdict, as_line, forked, quiet, replaced
 
 ROOT: Final = Path(__file__).parents[2]
@@ -35,6 +35,10 @@ PRELOADED: Final = (
     "pydantic", "pytest_asyncio", "rich.console", "rich.table", "yaml",
 )  # fmt: skip
 """Imported once, before any fork: no part of the product, and most of what a start costs."""
+
+
+Place = tuple[str, int]
+"""A module, and the number of one of its tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,18 @@ class Work:
     seconds: Mapping[str, float]
     is_quick: bool = False
     """What needs a fresh process is not judged: it stays ELSEWHERE."""
+    known: Mapping[Place, Outcome] = field(default_factory=dict)
+    """What was judged before, and still holds."""
+
+    def packages(self) -> dict[str, list[Place]]:
+        """What is to be judged, by package: collecting tests is most of a session's cost."""
+        found: dict[str, list[Place]] = {}
+        for module, tasks in self.tasks.items():
+            places = ((module, index) for index in range(len(tasks)))
+            found.setdefault(package_of(module), []).extend(
+                place for place in places if place not in self.known
+            )
+        return {package: places for package, places in found.items() if places}
 
 
 @dataclass(slots=True)
@@ -66,15 +82,26 @@ class Judged:
     """Tests that fail in a copy without any mutant, and what broke; of which module."""
 
 
-def run(
-    work: Work, *, workers: int, told: Callable[[str, Sequence[Outcome | None]], None]
-) -> Judged:
-    """Judges every task; `told` is called for each module that is done."""
+class Listener(Protocol):
+    """Whoever asked: hears of each verdict, and of each module that is done."""
+
+    def judged(self, task: Task, outcome: Outcome) -> None: ...
+
+    def done(self, module: str, outcomes: Sequence[Outcome | None]) -> None: ...
+
+
+def run(work: Work, *, workers: int, listener: Listener) -> Judged:
+    """Judges every task that is not known."""
     for name in PRELOADED:
         __import__(name)
     assert "bookie" not in sys.modules, "a worker must import the copy"
-    judged = Judged({module: [None] * len(tasks) for module, tasks in work.tasks.items()})
-    counters = {module: multiprocessing.Value(ctypes.c_int, 0) for module in work.tasks}
+    judged = Judged(
+        {
+            module: [work.known.get((module, index)) for index in range(len(tasks))]
+            for module, tasks in work.tasks.items()
+        }
+    )
+    counters = {package: multiprocessing.Value(ctypes.c_int, 0) for package in work.packages()}
     with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
         reader, writer = os.pipe()
         children = []
@@ -85,8 +112,11 @@ def run(
                 _run_worker(Path(folder) / str(number), work, counters, writer)
             children.append(child)
         os.close(writer)
+        for module, outcomes in judged.outcomes.items():
+            if None not in outcomes:
+                listener.done(module, outcomes)
         for line in _lines(reader):
-            _note(judged, json.loads(line), told)
+            _note(judged, json.loads(line), work, listener)
         for child in children:
             os.waitpid(child, 0)
     return judged
@@ -97,18 +127,18 @@ def _lines(reader: int) -> Iterator[bytes]:
         yield from pipe
 
 
-def _note(
-    judged: Judged, said: dict[str, object], told: Callable[[str, Sequence[Outcome | None]], None]
-) -> None:
+def _note(judged: Judged, said: dict[str, object], work: Work, listener: Listener) -> None:
     module = str(said["module"])
     if "dropped" in said:
         judged.dropped[str(said["dropped"])] = module
         return
     outcomes = judged.outcomes[module]
     outcome = Outcome(Verdict(str(said["verdict"])), str(said["by"]), float(str(said["seconds"])))
-    outcomes[int(str(said["index"]))] = outcome
+    index = int(str(said["index"]))
+    outcomes[index] = outcome
+    listener.judged(work.tasks[module][index], outcome)
     if None not in outcomes:
-        told(module, outcomes)
+        listener.done(module, outcomes)
 
 
 # A worker
@@ -124,8 +154,8 @@ def _run_worker(
         worker = _Worker(Overlay(folder), work.seconds, writer, work.is_quick)
         os.environ.update(worker.overlay.environment())
         os.chdir(ROOT)
-        for module, tasks in work.tasks.items():
-            worker.judge_module(module, tasks, counters[module])
+        for package, places in work.packages().items():
+            worker.judge_package(package, places, work.tasks, counters[package])
     except BaseException:
         traceback.print_exc()
     finally:
@@ -140,23 +170,28 @@ class _Worker:
     """Of the pipe to the process that reports."""
     is_quick: bool
 
-    def judge_module(
-        self, module: str, tasks: Sequence[Task], counter: "Synchronized[int]"
+    def judge_package(
+        self,
+        package: str,
+        places: Sequence[Place],
+        tasks: Mapping[str, Sequence[Task]],
+        counter: "Synchronized[int]",
     ) -> None:
-        wanted = {test for task in tasks for test in task.tests}
+        wanted = {test for module, index in places for test in tasks[module][index].tests}
         left_path = self.overlay.folder / "left.json"
         left_path.unlink(missing_ok=True)
 
         def work(session: Session) -> None:
             session.index()
             left = []
-            while (index := _next(counter)) < len(tasks):
-                task = tasks[index]
+            while (number := _next(counter)) < len(places):
+                module, index = places[number]
+                task = tasks[module][index]
                 outcome = session.judge(task.mutant, task.tests) if task.tests else NO_TEST
                 is_elsewhere = outcome.verdict is Verdict.ELSEWHERE
                 is_open = outcome.verdict is Verdict.SURVIVED and task.is_at_import
                 if (is_elsewhere or is_open) and not self.is_quick:
-                    left.append(index)
+                    left.append((module, index))
                 else:
                     self._tell(module, index, outcome)
             said = {"left": left, "right": [*session.right], "wrong": [*session.wrong]}
@@ -167,14 +202,14 @@ class _Worker:
             self._pytest(sorted(wanted), work)
         os.waitpid(child, 0)
         if not left_path.exists():
-            self._say(module, {"dropped": f"{module}: its session ended early"})
+            self._say(package, {"dropped": f"{package}: its session ended early"})
             return
         said = json.loads(left_path.read_text(encoding="utf-8"))
         right, wrong = set(said["right"]), set(said["wrong"])
-        for index in said["left"]:
-            self._tell(module, index, self._judge_fresh(tasks[index], right, wrong))
+        for module, index in said["left"]:
+            self._tell(module, index, self._judge_fresh(tasks[module][index], right, wrong))
         for test in sorted(wrong):
-            self._say(module, {"dropped": test})
+            self._say(package, {"dropped": test})
 
     def _judge_fresh(self, task: Task, right: set[str], wrong: set[str]) -> Outcome:
         """In a process that imports the mutated copy. What fails without it, too, is left out."""

@@ -2,6 +2,7 @@
 
 import textwrap
 import types
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,11 @@ import mutation_equivalents as equivalents
 import mutation_map
 from mutation_choice import chosen, mirror_of, sample
 from mutation_code import changed_codes, functions_in, plant
+from mutation_kept import Kept
 from mutation_map import Reach, RecordedTest, functions_of
 from mutation_operators import Mutant, modules_of, mutants_of, short_diff
 from mutation_report import added, by_package, figures, row, survivors, told
+from mutation_run import Task, Work
 from mutation_session import Outcome, Verdict, forked
 
 ROOT = Path(__file__).parents[2]
@@ -188,13 +191,71 @@ def test_a_record_is_of_the_text_that_its_test_file_had(
     assert found.at_import == {(QUORUM, 1)} and not found.changed
 
 
+def sampled(names: str = "abc", **of: int) -> dict[str, list[Mutant]]:
+    many = {name: [mutant(line, f"{name}{line}") for line in range(50)] for name in names}
+    return sample(many | {"none": []}, **of)
+
+
 def test_a_sample_is_the_seeds_and_has_one_of_each_module_at_least() -> None:
-    many = {name: [mutant(line) for line in range(50)] for name in ("a", "b", "c")} | {"d": []}
-    taken = sample(many, size=20, seed=1)
-    assert taken == sample(many, size=20, seed=1) != sample(many, size=20, seed=2)
-    assert sum(map(len, taken.values())) == 20 and taken.keys() == {"a", "b", "c"}
-    assert [len(found) for found in sample(many, size=1, seed=1).values()] == [1, 1, 1]
-    assert sample(many, size=1000, seed=1) == {name: many[name] for name in ("a", "b", "c")}
+    taken = sampled(size=20, seed=1)
+    assert taken == sampled(size=20, seed=1) != sampled(size=20, seed=2)
+    assert sum(map(len, taken.values())) == 20 and [*taken] == ["a", "b", "c"]
+    assert [len(found) for found in sampled(size=1, seed=1).values()] == [1, 1, 1]
+    assert [len(found) for found in sampled(size=1000, seed=1).values()] == [50, 50, 50]
+
+
+def test_a_module_more_takes_places_of_a_sample_and_exchanges_none() -> None:
+    before, after = sampled("ab", size=20, seed=1), sampled("abc", size=20, seed=1)
+    assert all(set(after[name]) < set(before[name]) for name in ("a", "b"))
+
+
+# What is known from an earlier run
+
+
+def judge(verdict: Verdict = Verdict.KILLED, by: str = f"{OWN}::fast") -> Outcome:
+    return Outcome(verdict, by, 1.0)
+
+
+def kept(folder: Path, **digests: str) -> Kept:
+    found = Kept(folder / "verdicts.jsonl", lambda file: digests.get(Path(file).stem, "same"))
+    found.read()
+    return found
+
+
+TASK = Task(mutant(), (f"{OWN}::fast", "tests/scenarios/test_s.py::quick"))
+
+
+def test_a_verdict_holds_in_the_next_run_half_a_line_beside_it_or_not(tmp_path: Path) -> None:
+    kept(tmp_path).keep(TASK, judge())
+    with (tmp_path / "verdicts.jsonl").open("a") as file:
+        file.write('{"mutant"')
+    assert kept(tmp_path).of(TASK) == judge()
+    assert kept(tmp_path).of(Task(replace(mutant(), text="other"), TASK.tests)) is None
+
+
+def test_what_was_noticed_is_judged_again_when_the_file_of_its_test_changes(tmp_path: Path) -> None:
+    kept(tmp_path).keep(TASK, judge())
+    assert kept(tmp_path, test_s="other").of(TASK) == judge()
+    assert kept(tmp_path, test_quorum="other").of(TASK) is None
+
+
+def test_a_survivor_is_judged_again_when_any_of_its_tests_changes(tmp_path: Path) -> None:
+    kept(tmp_path).keep(TASK, judge(Verdict.SURVIVED, ""))
+    assert kept(tmp_path).of(TASK) == judge(Verdict.SURVIVED, "")
+    assert kept(tmp_path, test_s="other").of(TASK) is None
+    assert kept(tmp_path).of(Task(mutant(), TASK.tests[:1])) is None
+
+
+def test_what_a_quick_run_leaves_out_is_not_kept(tmp_path: Path) -> None:
+    kept(tmp_path).keep(TASK, judge(Verdict.ELSEWHERE, ""))
+    assert kept(tmp_path).of(TASK) is None
+
+
+def test_a_package_is_judged_in_one_session_but_for_what_is_known() -> None:
+    tasks = {"bookie.boot.a": [TASK] * 2, "bookie.boot.b": [TASK], "bookie.ids": [TASK]}
+    known = {("bookie.boot.a", 0): judge(), ("bookie.ids", 0): judge()}
+    work = Work(tasks, {}, known=known)
+    assert work.packages() == {"bookie.boot": [("bookie.boot.a", 1), ("bookie.boot.b", 0)]}
 
 
 # What is said

@@ -218,9 +218,12 @@ def _mutants_in_simulation(figures: Figures) -> str:
 
 def _mutation(figures: Figures) -> str:
     total = figures["total"]
+    judged, drawn = total["mutants"], figures["sample"]
     said = (
-        f"A sample of {total['mutants']:,} (seed {figures['seed']}); noticed are those that a test "
-        f"fails for, or hangs in, of those that change anything.\n\n"
+        f"A sample of {drawn:,} (seed {figures['seed']})"
+        f"{f', of which {judged:,} are judged so far' if judged < drawn else ''}; of "
+        f"{figures['date']}. Noticed are those that a test fails for, or hangs in, of those that "
+        f"change anything.\n\n"
     )
     return said + _table(
         "| package | mutants | killed | hang | equivalent | survived | noticed |",

@@ -46,15 +46,22 @@ def test_figures_go_between_the_markers_and_nowhere_else() -> None:
     assert core_of(page) == "c0ffee"
 
 
-def test_a_sample_of_mutants_is_shown_package_by_package() -> None:
+@pytest.mark.parametrize("drawn, words", [(40, "(seed 7); of"), (99, "of which 40 are judged so")])
+def test_a_sample_of_mutants_is_shown_package_by_package(drawn: int, words: str) -> None:
     row = {
         "name": "bookie.boot", "mutants": 40, "killed": 36, "timeout": 1, "equivalent": 1,
         "survived": 2, "share": 0.9487,
     }  # fmt: skip
     core = {"revision": "abc", "core": "c0ffee", "release": "0.2.0", "python": "3.11.7"}
-    figures = core | {"seed": 7, "total": row | {"name": "total"}, "packages": [row]}
+    figures = core | {
+        "seed": 7,
+        "sample": drawn,
+        "date": "2026-11-26",
+        "total": row | {"name": "total"},
+        "packages": [row],
+    }
     page = rendered(f"{BEGIN}\n{END}", {"mutation": figures}, core="c0ffee")
-    assert "| bookie.boot | 40 | 36 | 1 | 1 | 2 | 94.9% |" in page and "(seed 7)" in page
+    assert "| bookie.boot | 40 | 36 | 1 | 1 | 2 | 94.9% |" in page and words in page
 
 
 def test_a_page_without_markers_is_refused() -> None:
