@@ -20,8 +20,9 @@ from typing import Final
 import mutation_equivalents as equivalents
 from mutation_choice import chosen, sample
 from mutation_kept import Kept
+from mutation_made import made
 from mutation_map import BUILD, ROOT, SOURCES, digest, read, record, stale, test_files
-from mutation_operators import Mutant, modules_of, mutants_of
+from mutation_operators import Mutant, modules_of
 from mutation_report import Row, added, figures, row, survivors, told
 from mutation_run import Judged, Place, Task, Work, run
 from mutation_session import Outcome
@@ -80,7 +81,9 @@ def _arguments() -> argparse.Namespace:
 def _judge(modules: Mapping[str, str], arguments: argparse.Namespace) -> int:
     began = time.monotonic()
     found = {
-        module: mutants_of(module, file, (ROOT / file).read_text(encoding="utf-8"))
+        module: made(
+            module, file, (ROOT / file).read_text(encoding="utf-8"), folder=BUILD / "mutants"
+        )
         for module, file in modules.items()
     }
     if arguments.last:

@@ -14,6 +14,7 @@ import mutation_map
 from mutation_choice import chosen, mirror_of, sample
 from mutation_code import changed_codes, functions_in, plant
 from mutation_kept import Kept
+from mutation_made import made
 from mutation_map import Reach, RecordedTest, functions_of
 from mutation_operators import Mutant, modules_of, mutants_of, short_diff
 from mutation_report import added, by_package, figures, row, survivors, told
@@ -85,6 +86,14 @@ def test_every_mutant_differs_compiles_and_names_its_function() -> None:
     for one in found:
         compile(one.text, "mutant", "exec")
         assert one.text != text and one.line in one.lines
+
+
+def test_mutants_that_were_made_before_are_the_same(tmp_path: Path) -> None:
+    text = (ROOT / QUORUM).read_text(encoding="utf-8")
+    new, kept = (made("bookie.protocol.quorum", QUORUM, text, folder=tmp_path) for _ in range(2))
+    assert new == kept and len(list(tmp_path.iterdir())) == 1
+    assert made("bookie.protocol.quorum", QUORUM, f"{text}\n", folder=tmp_path) != new
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_a_diff_ignores_indentation() -> None:
