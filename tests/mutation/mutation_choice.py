@@ -59,7 +59,7 @@ def sample(
         picked[module].add(number)
     return {
         module: [mutants[module][number] for number in sorted(numbers)]
-        for module, numbers in sorted(picked.items())
+        for module, numbers in picked.items()
     }
 
 

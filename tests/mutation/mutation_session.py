@@ -28,6 +28,8 @@ SECONDS_LEAST: Final = 8.0
 """Any one test may take this long before its mutant counts as one that hangs."""
 SECONDS_TIMES: Final = 8.0
 """And so many times what it took when it was recorded: machines are loaded."""
+PATIENCE_MAX: Final = 5.0
+"""On a machine however loaded, a test may take this many times its time."""
 MEMORY_MAX: Final = 6 << 30
 """Bytes of data of a mutant's process: some allocate without end."""
 
@@ -229,8 +231,9 @@ def _descendants(process: int) -> Iterator[int]:
 
 
 def patience() -> float:
-    """How much slower than alone everything is just now, at the least."""
-    return max(1.0, 2 * os.getloadavg()[0] / (os.cpu_count() or 1))
+    """How much slower than alone everything is just now, at the least; to a limit, for mutants that
+    hang wait for it whole."""
+    return min(PATIENCE_MAX, max(1.0, 2 * os.getloadavg()[0] / (os.cpu_count() or 1)))
 
 
 def as_line(index: int, outcome: Outcome) -> bytes:

@@ -14,7 +14,7 @@ from bookie.errors import BootRefusedError, StorageError, UnavailableError
 from bookie.metadata.store import BookieInfo, StoredBoot
 from bookie.storage.modes import DurabilityMode
 from bookie.testing.metadata import FaultyStore, Hook
-from boot_lab import ME, BootLab
+from boot_lab import ME, BootLab, failing_at
 
 JOURNAL, MEMORY, SYNC = DurabilityMode.JOURNAL, DurabilityMode.MEMORY, DurabilityMode.SYNC
 WAITING = "waiting until a former process can no longer answer"
@@ -142,6 +142,22 @@ async def test_a2_with_every_disk_new_nothing_proves_that_the_former_process_is_
         lab.wipe(place)
     lab.lease_wait_s = 0.0
     assert (await lab.boot()).record.reason == "DiskReplaced"
+    assert WAITING in lab.steps
+
+
+async def test_a2_a_boot_with_new_disks_that_dies_proves_nothing_to_the_next_one(
+    faulty: tuple[BootLab, FaultyStore],
+) -> None:
+    lab, store = faulty
+    await lab.boot()
+    lab.kill()
+    for place in range(3):
+        lab.wipe(place)
+    lab.lease_wait_s, store.before = 0.0, failing_at("write_boot")
+    with pytest.raises(UnavailableError):
+        await lab.boot()
+    store.before = None
+    await lab.boot()
     assert WAITING in lab.steps
 
 
