@@ -32,7 +32,7 @@ CRITICAL: Final = (
     "bookie.server", "bookie.metadata", "bookie.client", "bookie.repair", "bookie.wire",
     "bookie.errors", "bookie.ids", "bookie.points", "bookie.progress", "bookie.rows",
 )  # fmt: skip
-"""The core (`bookie.testing.figures.CORE`) and the planner; what must be noticed best comes first."""
+"""The core (`bookie.testing.figures.CORE`) and the planner; the strictest first."""
 LEAST: Final = 0.9
 """What a nightly sample must notice, of those that are not equivalent."""
 
