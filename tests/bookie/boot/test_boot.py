@@ -1,16 +1,24 @@
 """The boot over a real storage: epochs, marks, order, and what each way of stopping means."""
 
 import asyncio
+from collections import ChainMap
+from dataclasses import fields
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
+from bookie.boot.boot import unclean_reason
+from bookie.boot.boundary_marks import list_existing, mark_existing
 from bookie.boot.cookie_fix import FixPolicy
 from bookie.boot.marker import MARKER_NAME
 from bookie.boot.stamps import read_stamp
+from bookie.boot.verdicts import Decision, Kind
 from bookie.errors import BootRefusedError, StorageError, UnavailableError
 from bookie.metadata.store import StoredBoot
 from bookie.storage.log_files import LOG_FILES
 from bookie.storage.modes import DurabilityMode
+from bookie.storage.opening import OpenReport
 from bookie.storage.sqlite import DatabaseFile
 from bookie.testing.disk import SimDisk
 from bookie.testing.metadata import FaultyStore
@@ -306,6 +314,36 @@ async def test_s26_a_stop_while_marking_keeps_the_older_markers(
     with pytest.raises(asyncio.CancelledError):
         await booting
     assert lab.running() == {(1, MEMORY)}
+
+
+async def test_marks_of_a_boot_that_died_before_it_stamped_are_of_an_unclean_stop(
+    lab: BootLab,
+) -> None:
+    booted = await lab.boot(mode=SYNC)
+    mark_existing(booted.storage, 2, await list_existing(lab.store, ME))
+    await lab.stop()
+    assert (await lab.boot(mode=SYNC)).record.reason == "MarkingInterrupted"
+
+
+REASONS: list[tuple[str, dict[str, Any]]] = [
+    ("DiskReplaced", {"kind": Kind.FIX}),
+    ("JournalLost", {"journal_lost": True}),
+    ("IndexRebuilt", {"index_rebuilt": True}),
+    ("UncleanShutdown", {"is_dirty": True, "previous_mode": MEMORY}),
+    ("JournalLost", {"lacks_journal": True}),
+    ("TornLog", {"torn": True}),
+]
+"""docs/design.md, section 4: what each shows alone, the gravest first."""
+
+
+@pytest.mark.parametrize("shown", [*product((False, True), repeat=len(REASONS))])
+def test_of_all_that_shows_a_loss_the_gravest_gives_the_reason(shown: tuple[bool, ...]) -> None:
+    found = [one for one, is_shown in zip(REASONS, shown, strict=True) if is_shown]
+    facts = ChainMap(*(facts for _, facts in found), {"kind": Kind.NORMAL, "previous_mode": SYNC})
+    of_report = {field.name for field in fields(OpenReport)}
+    decision = Decision(verdicts=(), **{k: v for k, v in facts.items() if k not in of_report})
+    report = OpenReport(**{k: v for k, v in facts.items() if k in of_report})
+    assert unclean_reason(decision, report) == (found[0][0] if found else "")
 
 
 async def test_an_interrupted_first_boot_is_still_a_first_boot(
