@@ -24,24 +24,15 @@ def made(module: str, file: str, text: str, *, folder: Path) -> list[Mutant]:
     except (FileNotFoundError, ValueError):
         mutants = mutants_of(module, file, text)
         folder.mkdir(parents=True, exist_ok=True)
-        content = [asdict(mutant) | {"text": _change(text, mutant.text)} for mutant in mutants]
+        content = [{**asdict(mutant), "original": ""} for mutant in mutants]
         path.write_text(json.dumps(content), encoding="utf-8")
         return mutants
     return [_mutant(one, text) for one in kept]
 
 
 def _mutant(one: dict[str, Any], text: str) -> Mutant:
-    first, new, last = one.pop("text")
-    lines = tuple(one.pop("lines"))
-    return Mutant(**one, lines=lines, text=text[:first] + new + text[last:])
-
-
-def _change(old: str, new: str) -> tuple[int, str, int]:
-    """Where the texts begin to differ, what is there instead, and where the old one goes on."""
-    most = min(len(old), len(new))
-    first = next((at for at in range(most) if old[at] != new[at]), most)
-    last = next((at for at in range(most - first) if old[-1 - at] != new[-1 - at]), most - first)
-    return first, new[first : len(new) - last], len(old) - last
+    lines, change = (tuple(one.pop(name)) for name in ("lines", "change"))
+    return Mutant(**{**one, "lines": lines, "change": change, "original": text})
 
 
 def _digest(text: str) -> str:

@@ -51,8 +51,16 @@ class Mutant:
     operator: str
     diff: str
     """Lines taken away and put there, without their indentation: `- old` and `+ new`."""
-    text: str
-    """The whole module, mutated."""
+    original: str
+    """The whole module as it is; one object for all of its mutants."""
+    change: tuple[int, str, int]
+    """Where the mutated text begins to differ, what stands there, where the original goes on."""
+
+    @property
+    def text(self) -> str:
+        """The whole module, mutated: made when asked for, since there are thousands."""
+        first, new, last = self.change
+        return self.original[:first] + new + self.original[last:]
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -76,7 +84,7 @@ def mutants_of(module: str, file: str, text: str) -> list[Mutant]:
             lines = tuple(range(plant.statement.start.line, plant.statement.end.line + 1))
             found[mutated] = Mutant(
                 module, file, plant.function, plant.at.start.line, lines, plant.operator,
-                short_diff(text, mutated), mutated,
+                short_diff(text, mutated), text, changed(text, mutated),
             )  # fmt: skip
     return list(found.values())
 
@@ -93,6 +101,14 @@ def short_diff(old: str, new: str) -> str:
         for line in difflib.unified_diff(*sides, n=0, lineterm="")
         if line[:1] in "+-" and not line.startswith(("+++", "---"))
     )
+
+
+def changed(old: str, new: str) -> tuple[int, str, int]:
+    """See `Mutant.change`."""
+    most = min(len(old), len(new))
+    first = next((at for at in range(most) if old[at] != new[at]), most)
+    last = next((at for at in range(most - first) if old[-1 - at] != new[-1 - at]), most - first)
+    return first, new[first : len(new) - last], len(old) - last
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:

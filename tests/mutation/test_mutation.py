@@ -32,7 +32,15 @@ def diffs(text: str) -> set[str]:
 
 def mutant(line: int = 3, function: str = "covers") -> Mutant:
     return Mutant(
-        "bookie.protocol.quorum", QUORUM, function, line, (line,), "swap_op", "- a\n+ b", ""
+        "bookie.protocol.quorum",
+        QUORUM,
+        function,
+        line,
+        (line,),
+        "swap_op",
+        "- a\n+ b",
+        "",
+        (0, "", 0),
     )
 
 
@@ -174,7 +182,7 @@ def test_a_line_that_nobody_runs_is_judged_by_the_modules_own_tests_too() -> Non
     names = [f"{OWN}::fast", f"{OWN}::slow"]
     assert chosen(mutant(line=99), reach(), seconds=9) == names
     assert chosen(mutant(line=99, function=""), reach(), seconds=9) == names
-    other = Mutant("m", "bookie/src/bookie/ids.py", "", 1, (1,), "number", "", "")
+    other = Mutant("m", "bookie/src/bookie/ids.py", "", 1, (1,), "number", "", "", (0, "", 0))
     assert chosen(other, reach(), seconds=9) == []
 
 
@@ -239,7 +247,7 @@ def test_a_verdict_holds_in_the_next_run_half_a_line_beside_it_or_not(tmp_path: 
     with (tmp_path / "verdicts.jsonl").open("a") as file:
         file.write('{"mutant"')
     assert kept(tmp_path).of(TASK) == judge()
-    assert kept(tmp_path).of(Task(replace(mutant(), text="other"), TASK.tests)) is None
+    assert kept(tmp_path).of(Task(replace(mutant(), original="other"), TASK.tests)) is None
 
 
 def test_what_was_noticed_is_judged_again_when_the_file_of_its_test_changes(tmp_path: Path) -> None:
