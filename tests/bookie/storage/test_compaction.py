@@ -89,6 +89,20 @@ def test_rows_that_are_parts_of_one_frame_move_together(kit: StorageKit) -> None
     kit.storage.close()
 
 
+@pytest.mark.parametrize(("limit", "most"), [("BATCH_BYTES", 2000), ("BATCH_ROWS", 3)])
+def test_rows_move_whenever_a_batch_is_full(
+    kit: StorageKit, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+) -> None:
+    monkeypatch.setattr(compaction, limit, most)
+    moved: list[int] = []
+    move = Index.move
+    monkeypatch.setattr(Index, "move", lambda *rows: (moved.append(len(rows[1])), move(*rows)))
+    fill(kit)
+    kit.storage.maintenance.delete_ledgers([L2])
+    kit.compact()
+    assert max(moved) == 3 and sum(moved) >= 35
+
+
 def test_a_file_with_an_unreadable_frame_stays_until_a_repair(kit: StorageKit) -> None:
     kit.add(run(1, 100, fill=ENTRY))
     fill(kit)
@@ -97,6 +111,7 @@ def test_a_file_with_an_unreadable_frame_stays_until_a_repair(kit: StorageKit) -
     kit.storage.maintenance.delete_ledgers([L2])
     assert kit.compact().unreadable_frames == 1
     assert log_files(kit)[0] == "0000000001.log"
+    assert kit.compact() == CompactReport(), "it is tried again, though nothing has changed"
     assert kit.read(1, 0, 100) == (ids((0, 39)), ids((100, 100)), 100)
     kit.add(run(1, 100, fill=ENTRY, recovery=True))
     kit.storage.maintenance.checkpoint()

@@ -37,6 +37,7 @@ def back(reason: str = "UncleanShutdown", **facts: object) -> Plan:
         (ended("Error (exit code 1)", 1), "ExitCode"),
         (ended("Completed (exit code 0)", 0), ""),
         (ended("Error (signal 9)", -9, seconds=12), ""),
+        (ended("nobody could collect it", None), ""),
         ({"pod": "pod-2"}, "PodReplaced"),
         ({"pod": "pod-2", "node": "node-2", "node_boot_id": "boot-7"}, "NodeChanged"),
         ({"node_boot_id": "boot-2"}, "NodeRestarted"),

@@ -51,6 +51,14 @@ def test_what_nobody_answered_for_is_not_repaired() -> None:
     assert not started(after(audited(UNKNOWN)))
 
 
+@pytest.mark.parametrize(("seconds", "again"), [(60, []), (62, ["demo-audit-2"])])
+def test_an_audit_that_one_entry_was_unknown_to_looks_again_a_minute_after_its_end(
+    seconds: float, again: list[str]
+) -> None:
+    made = after(audited(UNKNOWN.model_copy(update={"unknown": 1})), seconds=seconds)
+    assert started(made, JobKind.AUDIT) == again
+
+
 def test_findings_are_only_told_where_the_spec_says_so() -> None:
     assert not started(after(audited(MISSING), of=cluster(audit={"onFindings": "Report"})))
 
