@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -23,15 +24,23 @@ def cost(test: RecordedTest) -> float:
 
 
 def chosen(mutant: Mutant, reach: Reach, *, seconds: float) -> list[str]:
-    """Node ids: the module's own tests, the fastest first, then all others that reach it, until
-    their recorded seconds are spent. One is always taken."""
+    """Node ids: the module's own tests, the fastest first, then all others that reach it, one of
+    each file, then the next of each, until their recorded seconds are spent. One is always taken.
+
+    A file stands for a view of its own: the fastest of all would be many tests of few views."""
     own = mirror_of(mutant.file)
     ids = reach.tests_of(mutant.file, mutant.lines, mutant.function)
     if not any((mutant.file, line) in reach.lines for line in mutant.lines):
         # What runs at import is reached by no test: a claim on a constant is of its module's own.
         ids = ids | {test.id for test in reach.tests.values() if test.file.startswith(own)}
     tests = [reach.tests[test_id] for test_id in ids if test_id in reach.tests]
-    tests.sort(key=lambda test: (not test.file.startswith(own), cost(test), test.id))
+    tests.sort(key=lambda test: (cost(test), test.id))
+    seen: Counter[str] = Counter()
+    rounds: dict[str, int] = {}
+    for test in tests:
+        rounds[test.id] = 0 if test.file.startswith(own) else seen[test.file] + 1
+        seen[test.file] += 1
+    tests.sort(key=lambda test: rounds[test.id])
     taken: list[str] = []
     spent = 0.0
     for test in tests:

@@ -173,6 +173,14 @@ def test_a_modules_own_tests_come_first_then_the_fastest() -> None:
     assert names == ["fast", "slow", "quick", "process"]
 
 
+def test_other_files_take_turns() -> None:
+    found = Reach()
+    for name, seconds in (("a::1", 0.1), ("a::2", 0.1), ("b::1", 0.5), ("c::1", 0.3)):
+        found.tests[name] = RecordedTest(name, seconds, False)
+        found.lines[QUORUM, 3].add(name)
+    assert chosen(mutant(), found, seconds=20) == ["a::1", "c::1", "b::1", "a::2"]
+
+
 def test_tests_are_taken_until_their_time_is_spent_and_one_always() -> None:
     assert len(chosen(mutant(), reach(), seconds=2.15)) == 3
     assert chosen(mutant(), reach(), seconds=0.01) == [f"{OWN}::fast"]
