@@ -1,5 +1,6 @@
 """What only the real disk can get wrong: short writes, names that cannot be asked about."""
 
+import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,6 +47,37 @@ def test_a_name_that_cannot_be_asked_about_is_an_error_and_not_absent(tmp_path: 
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match="cannot stat"):
         RealDisk().exists(tmp_path / "file" / "below")
+
+
+def test_a_file_is_made_with_all_the_space_that_it_asks_for(tmp_path: Path) -> None:
+    file = RealDisk().create(tmp_path / "a", size=8192)
+    assert file.size() == 8192
+    file.close()
+
+
+@pytest.mark.parametrize(
+    ("operation", "name"),
+    [
+        ("create", "file/below"),
+        ("open", "absent"),
+        ("unlink", "absent"),
+        ("list_directory", "absent"),
+        ("sync_directory", "absent"),
+        ("exists", "file/below"),
+    ],
+)
+def test_an_error_names_the_file_that_it_is_of(tmp_path: Path, operation: str, name: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match=str(tmp_path / name)):
+        getattr(RealDisk(), operation)(tmp_path / name)
+
+
+def test_closing_gives_the_descriptor_back(tmp_path: Path) -> None:
+    disk, path = RealDisk(), tmp_path / "a"
+    disk.create(path).close()
+    disk.open(path).close()
+    held = [os.readlink(one) for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
+    assert str(path) not in held
 
 
 def test_closing_twice_is_allowed(tmp_path: Path) -> None:

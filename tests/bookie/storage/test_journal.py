@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from bookie.errors import DiskFullError, StorageError
 from bookie.storage.disk import RealDisk
-from bookie.storage.journal import Journal
+from bookie.storage.journal import Journal, journal_settings
 from bookie.storage.journal_records import (
     RECORD_HEADER_BYTES,
     RecordKind,
@@ -15,7 +15,7 @@ from bookie.storage.journal_records import (
     record_at,
     seed_of,
 )
-from bookie.storage.log_files import HEADER_BYTES
+from bookie.storage.log_files import HEADER_BYTES, LogSettings
 from bookie.testing.disk import SimDisk
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,6 +26,14 @@ DIRECTORY = HOME / "journal"
 FIRST = DIRECTORY / "0000000001.jnl"
 SECOND = DIRECTORY / "0000000002.jnl"
 RUN = RecordKind.RUN
+
+
+def test_a_journal_is_smaller_than_a_log_and_may_use_space_that_logs_leave_alone() -> None:
+    mine, of_a_log = journal_settings(), LogSettings()
+    for name in ("ring_bytes", "file_bytes", "reserve_bytes"):
+        assert 0 < getattr(mine, name) < getattr(of_a_log, name)
+    asked = {"ring_bytes": 1 << 20, "file_bytes": 2 << 20, "direct_io": "off"}
+    assert {name: getattr(journal_settings(**asked), name) for name in asked} == asked  # type: ignore[arg-type]
 
 
 def open_journal(disk: SimDisk, notified: Notified | None = None) -> Journal:

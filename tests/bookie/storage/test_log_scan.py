@@ -187,6 +187,14 @@ def test_a_lost_end_of_a_file_with_a_later_one_is_corrupt(two_files: SimDisk) ->
         scan(two_files)
 
 
+def test_a_good_frame_behind_the_end_that_the_next_file_names_is_not_of_the_log(
+    two_files: SimDisk,
+) -> None:
+    before = scan(two_files)
+    two_files.damage(FIRST, HEADER_BYTES + 6 * len(frame(0, size=10_000)), frame(99))
+    assert scan(two_files) == before
+
+
 def test_a_bad_header_is_corrupt(two_files: SimDisk) -> None:
     two_files.damage(SECOND, 0, bytes(HEADER_BYTES))
     with pytest.raises(CorruptError, match="header"):
