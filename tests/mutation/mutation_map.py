@@ -40,7 +40,7 @@ class RecordedTest:
 
     id: str
     seconds: float
-    """Setup, call and teardown, under coverage."""
+    """Of CPU mostly: setup, call and teardown, under coverage."""
     is_process: bool
     """Starts real processes: their setup is paid again in every mutant's process."""
 
