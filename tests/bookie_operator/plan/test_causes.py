@@ -41,6 +41,7 @@ def back(reason: str = "UncleanShutdown", **facts: object) -> Plan:
         ({"pod": "pod-2"}, "PodReplaced"),
         ({"pod": "pod-2", "node": "node-2", "node_boot_id": "boot-7"}, "NodeChanged"),
         ({"node_boot_id": "boot-2"}, "NodeRestarted"),
+        ({"node": "node-2", "node_boot_id": "boot-7"}, ""),
         ({"node_boot_id": ""}, ""),
         ({}, ""),
     ],

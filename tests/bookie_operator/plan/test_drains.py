@@ -1,12 +1,19 @@
 """Fewer replicas: one bookie is emptied and goes, or the reason why not is told."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
 from bookie_operator.model.reports import DrainReport
-from bookie_operator.model.status import BookieState, ClusterStatus, ConditionType, DrainPhase
+from bookie_operator.model.status import (
+    BookieState,
+    ClusterStatus,
+    ConditionType,
+    DrainPhase,
+    DrainStatus,
+)
 from bookie_operator.observed import Bookie, Job, JobKind, MetadataView, Observed
 from bookie_operator.plan.actions import (
     Destructive,
@@ -16,6 +23,7 @@ from bookie_operator.plan.actions import (
     StartJob,
     StopJob,
 )
+from bookie_operator.plan.drains import drain_text
 from bookie_operator.plan.planner import Plan, plan
 from operator_scenes import at, audited, bookie, cluster, observed
 
@@ -74,6 +82,29 @@ def why_not(made: Plan) -> str:
     blocked = made.status.condition(ConditionType.SCALE_DOWN_BLOCKED)
     assert blocked is not None
     return blocked.reason if blocked.status == "True" else ""
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({}, "its ledgers are being counted"),
+        ({"ledgers_left": 3, "message": "it waits"}, "3 ledgers name it; it waits"),
+        ({"ledgers_left": 0, "racks": "one rack"}, "0 ledgers name it; one rack"),
+        (
+            {"ledgers_left": 3, "message": "it waits", "is_running": True, "attempt": 2},
+            "3 ledgers name it; attempt 2 moves them",
+        ),
+        (
+            {"is_running": True, "progress": "half", "phase": DrainPhase.EMPTIED},
+            "no ledger names it",
+        ),
+    ],
+)
+def test_a_line_says_where_a_drain_stands(facts: dict[str, Any], words: str) -> None:
+    drain = DrainStatus(
+        **({"bookie": B4, "phase": DrainPhase.DRAINING, "started_at": at(1)} | facts)
+    )
+    assert drain_text(drain) == f"bookie-4: {words}"
 
 
 class TestTheWayOut:

@@ -7,10 +7,11 @@ from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.reports import AuditReport, MendReport
-from bookie_operator.model.status import ClassCounts, ClusterStatus, ConditionType
+from bookie_operator.model.status import ClassCounts, ClusterStatus, ConditionType, MendStatus
 from bookie_operator.model.task import BookieTask, TaskPhase
 from bookie_operator.observed import Bookie, Job, JobKind
 from bookie_operator.plan.actions import StartJob, StopJob
+from bookie_operator.plan.findings import mend_text
 from bookie_operator.plan.planner import Plan, plan
 from operator_scenes import at, audited, bookie, cluster, observed, task
 
@@ -45,6 +46,24 @@ def started(made: Plan, kind: JobKind = JobKind.MEND) -> list[str]:
 def test_d1_what_an_audit_finds_starts_a_repair_of_every_ledger(found: AuditReport) -> None:
     made = after(audited(found))
     assert started(made) == ["demo-mend-1"] and not started(made, JobKind.AUDIT)
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (MendStatus(), ""),
+        (MendStatus(running=True), "; a repair of them runs"),
+        (MendStatus(running=True, progress="half"), "; a repair of them runs: half"),
+        (MendStatus(failures=1, message="no disk", rounds=2), "; no disk"),
+        (MendStatus(rounds=2), "; repaired 2 times since an audit was clean"),
+        (
+            MendStatus(rounds=2, blocked=3, message="why"),
+            "; repaired 2 times since an audit was clean, 3 ledgers could not be mended: why",
+        ),
+    ],
+)
+def test_a_line_says_what_becomes_of_findings(status: MendStatus, words: str) -> None:
+    assert mend_text(status) == words
 
 
 def test_what_nobody_answered_for_is_not_repaired() -> None:
