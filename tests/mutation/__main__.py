@@ -23,8 +23,8 @@ from mutation_kept import Kept
 from mutation_made import made
 from mutation_map import BUILD, ROOT, SOURCES, digest, read, record, stale, test_files
 from mutation_operators import Mutant, modules_of
-from mutation_report import Row, added, figures, row, survivors, told
-from mutation_run import Judged, Place, Task, Work, run
+from mutation_report import Row, added, figures, row, so_far, survivors, told
+from mutation_run import Judged, Outcomes, Place, Task, Work, run
 from mutation_session import Outcome
 
 CRITICAL: Final = (
@@ -73,6 +73,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="but for what runs at import")
     parser.add_argument("--last", type=Path, metavar="JSON", help="only what survived that run")
     parser.add_argument("--afresh", action="store_true", help="judge again what was judged")
+    parser.add_argument("--so-far", action="store_true", help="judge nothing: what is known")
     parser.add_argument("--toml", action="store_true", help="survivors as entries of the list")
     parser.add_argument(
         "--equivalents", action="store_true", help="judge those too that are listed as equivalent"
@@ -110,6 +111,9 @@ def _judge(modules: Mapping[str, str], arguments: argparse.Namespace) -> int:
     left_out = {module: len(found[module]) - len(mutants[module]) for module in found}
     telling = _Telling(mutants, left_out, began, arguments)
     judged = _run(telling)
+    if arguments.so_far:
+        telling.so_far(judged.outcomes)
+        return 0
     status = telling.report(judged.outcomes)
     return 1 if old else status
 
@@ -134,31 +138,31 @@ class _Telling:
     began: float
     arguments: argparse.Namespace
     kept: Kept = field(default_factory=lambda: Kept(BUILD / "verdicts.jsonl", cache(_digest)))
-    outcomes: dict[str, Sequence[Outcome | None]] = field(default_factory=dict)
-    """Of modules that are done."""
 
     def judged(self, task: Task, outcome: Outcome) -> None:
         self.kept.keep(task, outcome)
 
-    def done(self, module: str, outcomes: Sequence[Outcome | None]) -> None:
-        self.outcomes[module] = outcomes
-        for mutant, verdict in survivors(self.mutants[module], outcomes):
+    def done(self, module: str, outcomes: Outcomes) -> None:
+        for mutant, verdict in survivors(self.mutants[module], outcomes[module]):
             print(equivalents.entry(mutant) if self.arguments.toml else told(mutant, verdict))
-        self._write(row(module, outcomes, equivalent=self.left_out[module]))
+        newest = row(module, outcomes[module], equivalent=self.left_out[module])
+        self.so_far(outcomes, line=str(newest))
 
-    def report(self, outcomes: Mapping[str, Sequence[Outcome | None]]) -> int:
+    def so_far(self, outcomes: Outcomes, *, line: str = "") -> None:
+        """The report of a run that is not at its end: of what is judged, and no more."""
+        self._write({module: so_far(found) for module, found in outcomes.items()}, line=line)
+
+    def report(self, outcomes: Outcomes) -> int:
         """Of all modules: what was not judged by now survives."""
-        self.outcomes = {module: outcomes.get(module, []) for module in self.mutants}
-        total = self._write()
+        total = self._write({module: outcomes.get(module, []) for module in self.mutants})
         if self.arguments.nightly:
             return 0 if total.share >= LEAST else 1
         return 1 if total.survived else 0
 
-    def _write(self, newest: Row | None = None) -> Row:
+    def _write(self, found: Outcomes, *, line: str = "") -> Row:
         sys.path[:0] = [str(ROOT / source) for source in SOURCES]
         from bookie.testing.figures import tell  # not before: a worker must import the copy
 
-        found = self.outcomes
         rows = [row(name, found[name], equivalent=self.left_out[name]) for name in sorted(found)]
         survived = [one for name in found for one in survivors(self.mutants[name], found[name])]
         total = added("total", rows)
@@ -166,11 +170,12 @@ class _Telling:
         more: dict[str, object] = {"date": time.strftime("%Y-%m-%d"), "seconds": round(seconds, 1)}
         if self.arguments.nightly:
             more |= {"sample": self.arguments.sample, "seed": self.arguments.seed}
+            more["seconds_of_tests"] = self.arguments.seconds
         tell(
             "make mutation-nightly" if self.arguments.nightly else "make mutation",
             figures(rows, survived, more),
             path=self.arguments.json or ROOT / "build" / "proof" / "mutation.json",
-            line=str(newest) if newest else f"{total}; {seconds:.0f} s",
+            line=line or f"{total}; {seconds:.0f} s",
         )
         return total
 
@@ -193,8 +198,10 @@ def _run(telling: _Telling) -> Judged:
         for module, found in telling.mutants.items()
         if found
     }
-    telling.outcomes |= {module: [] for module, found in telling.mutants.items() if not found}
     telling.kept.read()
+    if arguments.so_far:
+        found = {module: [*map(telling.kept.last_of, of)] for module, of in tasks.items()}
+        return Judged(found)
     known = {} if arguments.afresh else _known(tasks, telling.kept)
     if known:
         print(f"{len(known)} were judged by an earlier run, and hold", flush=True)

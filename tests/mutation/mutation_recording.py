@@ -19,7 +19,7 @@ COVERAGE: Final = coverage.Coverage(
 )
 COVERAGE.start()
 WAITS: Final = 10
-"""Of what a test took by the clock a tenth counts at the least: more says how busy a machine was."""
+"""Of its time by the clock a tenth counts at the least: more says how busy a machine was."""
 _TESTS: Final[dict[str, RecordedTest]] = {}
 _FAILED: Final[set[str]] = set()
 

@@ -53,6 +53,11 @@ def row(module: str, outcomes: Sequence[Outcome | None], *, equivalent: int) -> 
     )
 
 
+def so_far(outcomes: Sequence[Outcome | None]) -> list[Outcome | None]:
+    """What was not judged yet is left out, as a quick run leaves out the rest."""
+    return [outcome or Outcome(Verdict.ELSEWHERE) for outcome in outcomes]
+
+
 def added(name: str, rows: Sequence[Row]) -> Row:
     return Row(
         name,

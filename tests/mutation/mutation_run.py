@@ -82,12 +82,16 @@ class Judged:
     """Tests that fail in a copy without any mutant, and what broke; of which module."""
 
 
+Outcomes = Mapping[str, Sequence[Outcome | None]]
+"""By module, in the order of its tasks; None is not judged yet."""
+
+
 class Listener(Protocol):
-    """Whoever asked: hears of each verdict, and of each module that is done."""
+    """Whoever asked: hears of each verdict, and of each module that is done, with all so far."""
 
     def judged(self, task: Task, outcome: Outcome) -> None: ...
 
-    def done(self, module: str, outcomes: Sequence[Outcome | None]) -> None: ...
+    def done(self, module: str, outcomes: Outcomes) -> None: ...
 
 
 def run(work: Work, *, workers: int, listener: Listener) -> Judged:
@@ -114,7 +118,7 @@ def run(work: Work, *, workers: int, listener: Listener) -> Judged:
         os.close(writer)
         for module, outcomes in judged.outcomes.items():
             if None not in outcomes:
-                listener.done(module, outcomes)
+                listener.done(module, judged.outcomes)
         for line in _lines(reader):
             _note(judged, json.loads(line), work, listener)
         for child in children:
@@ -138,7 +142,7 @@ def _note(judged: Judged, said: dict[str, object], work: Work, listener: Listene
     outcomes[index] = outcome
     listener.judged(work.tasks[module][index], outcome)
     if None not in outcomes:
-        listener.done(module, outcomes)
+        listener.done(module, judged.outcomes)
 
 
 # A worker

@@ -17,7 +17,7 @@ from mutation_kept import Kept
 from mutation_made import made
 from mutation_map import Reach, RecordedTest, functions_of
 from mutation_operators import Mutant, modules_of, mutants_of, short_diff
-from mutation_report import added, by_package, figures, row, survivors, told
+from mutation_report import added, by_package, figures, row, so_far, survivors, told
 from mutation_run import Task, Work
 from mutation_session import Outcome, Verdict, forked
 
@@ -269,6 +269,15 @@ def test_a_survivor_is_judged_again_when_any_of_its_tests_changes(tmp_path: Path
     assert kept(tmp_path).of(TASK) == judge(Verdict.SURVIVED, "")
     assert kept(tmp_path, test_s="other").of(TASK) is None
     assert kept(tmp_path).of(Task(mutant(), TASK.tests[:1])) is None
+
+
+def test_a_report_so_far_counts_a_survivor_though_tests_have_come(tmp_path: Path) -> None:
+    kept(tmp_path).keep(TASK, judge(Verdict.SURVIVED, ""))
+    later = kept(tmp_path, test_s="other")
+    assert later.of(TASK) is None and later.last_of(TASK) == judge(Verdict.SURVIVED, "")
+    kept(tmp_path).keep(TASK, judge())
+    assert kept(tmp_path, test_quorum="other").last_of(TASK) is None
+    assert row("m", so_far([None, judge()]), equivalent=0).mutants == 1
 
 
 def test_what_a_quick_run_leaves_out_is_not_kept(tmp_path: Path) -> None:

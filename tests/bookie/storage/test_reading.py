@@ -1,7 +1,8 @@
 """What a read sends of the frames that it found."""
 
-from bookie.frames.frame import CONSECUTIVE, Pattern, RunFrame, parse_run
-from bookie.storage.reading import CUT_BYTES_MIN, cut
+from bookie.frames.frame import CONSECUTIVE, Buffer, Pattern, RunFrame, parse_run
+from bookie.storage.index_rows import RunRow
+from bookie.storage.reading import CUT_BYTES_MIN, RangeRead, StoredRead, cut
 from hypothesis import given
 from hypothesis import strategies as st
 from storage_kit import run
@@ -38,3 +39,43 @@ def test_whatever_is_wanted_of_a_run_is_sent(pattern: Pattern, first: int, more:
         if first <= entry_id <= last:
             assert sent.entry(entry_id) == frame.entry(entry_id)
     assert set(sent.entry_ids()) <= set(frame.entry_ids())
+
+
+EVEN = st.integers(0, 9).map(lambda one: 2 * one)
+
+
+def row(first: int, count: int = 2, *, length: int = 10, offset: int = 0) -> RunRow:
+    return RunRow(first, first + count - 1, count, 0, 0, 1, offset, length, 0)
+
+
+def reading(rows: list[RunRow], *, bytes_max: int, bad: frozenset[int] = frozenset()) -> RangeRead:
+    def fetch(row: RunRow) -> Buffer | None:
+        return None if row.first in bad else row.first.to_bytes(row.length)
+
+    return RangeRead(first=0, last=rows[-1].last, bytes_max=bytes_max, fetch=fetch)
+
+
+@given(
+    st.sets(st.integers(0, 9), min_size=2), st.integers(1, 60), st.frozensets(st.integers(0, 18))
+)
+def test_runs_one_after_the_other_are_read_as_interleaved_ones_are(
+    at: set[int], bytes_max: int, bad: frozenset[int]
+) -> None:
+    rows = [row(2 * one) for one in sorted(at)]
+    fast, slow = (reading(rows, bytes_max=bytes_max, bad=bad) for _ in range(2))
+    through = slow._collect_mixed(rows)
+    found = fast.collect(rows)
+    unreadable = (slow._bad - slow._covered).clip(0, through)
+    assert found == StoredRead(tuple(slow._runs), through, tuple(unreadable.ranges()))
+
+
+def test_a_read_takes_what_fits_to_the_last_byte() -> None:
+    rows = [row(0), row(2), row(4)]
+    for bytes_max, through in ((19, 1), (20, 3), (29, 3), (30, 5)):
+        assert reading(rows, bytes_max=bytes_max).collect(rows).answered_through == through
+
+
+def test_of_interleaved_runs_the_lowest_come_first() -> None:
+    rows = [row(0, 6), row(4, 4), row(2, 8)]
+    found = reading(sorted(rows), bytes_max=99).collect(rows)
+    assert [int.from_bytes(run) for run in found.runs] == [0, 2]
