@@ -33,6 +33,9 @@ def chosen(mutant: Mutant, reach: Reach, *, seconds: float) -> list[str]:
     if not any((mutant.file, line) in reach.lines for line in mutant.lines):
         # What runs at import is reached by no test: a claim on a constant is of its module's own.
         ids = ids | {test.id for test in reach.tests.values() if test.file.startswith(own)}
+    if not ids:  # a module of fields and numbers: whoever tests its neighbours uses them
+        folder = own.rpartition("/")[0]
+        ids = {test.id for test in reach.tests.values() if test.file.rpartition("/")[0] == folder}
     tests = [reach.tests[test_id] for test_id in ids if test_id in reach.tests]
     tests.sort(key=lambda test: (cost(test), test.id))
     seen: Counter[str] = Counter()

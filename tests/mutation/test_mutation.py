@@ -24,6 +24,8 @@ from mutation_session import Outcome, Verdict, forked
 ROOT = Path(__file__).parents[2]
 QUORUM = "bookie/src/bookie/protocol/quorum.py"
 OWN = "tests/bookie/protocol/test_quorum.py"
+NONE = (0, "", 0)
+"""A mutant that changes nothing."""
 
 
 def diffs(text: str) -> set[str]:
@@ -190,8 +192,10 @@ def test_a_line_that_nobody_runs_is_judged_by_the_modules_own_tests_too() -> Non
     names = [f"{OWN}::fast", f"{OWN}::slow"]
     assert chosen(mutant(line=99), reach(), seconds=9) == names
     assert chosen(mutant(line=99, function=""), reach(), seconds=9) == names
-    other = Mutant("m", "bookie/src/bookie/ids.py", "", 1, (1,), "number", "", "", (0, "", 0))
+    other = Mutant("m", "bookie/src/bookie/ids.py", "", 1, (1,), "number", "", "", NONE)
     assert chosen(other, reach(), seconds=9) == []
+    neighbour = Mutant("m", QUORUM.replace("quorum", "facts"), "", 1, (1,), "number", "", "", NONE)
+    assert chosen(neighbour, reach(), seconds=9) == names
 
 
 def test_a_changed_source_is_looked_up_by_function_too() -> None:
