@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from bookie.errors import FrameError
 from bookie.frames.frame import CONSECUTIVE, Pattern
-from bookie.protocol.availability import EMPTY, ENTRY_ID_MAX, EntrySet
+from bookie.protocol.availability import EMPTY, ENTRY_ID_MAX, SEQUENCES_MAX, EntrySet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,6 +31,12 @@ def groups(blob: bytes) -> list[tuple[int, ...]]:
 def blob_of(*rows: tuple[int, int, int, int], version: int = 0, count: int | None = None) -> bytes:
     header = struct.pack(">ii56x", version, len(rows) if count is None else count)
     return header + b"".join(struct.pack(">qqii", *row) for row in rows)
+
+
+def test_sequences_without_gaps_are_one_interval_however_many() -> None:
+    last = 3 * SEQUENCES_MAX * 2
+    whole = EntrySet.decode(blob_of((0, last, 3, 3)))
+    assert whole == EntrySet.from_ranges([(0, last + 2)])
 
 
 @given(plain_sets, plain_sets)

@@ -40,6 +40,18 @@ def log_file(kit: StorageKit, ledger_id: int, file_id: int = 1) -> Path:
 # ---- adds and reads -----------------------------------------------------------------------------
 
 
+def test_what_a_checkpoint_has_begun_with_is_read_as_before_it(kit: StorageKit) -> None:
+    kit.add(run(7, 0, 5))
+    for directory in kit.storage._directories:
+        with directory._lock:
+            directory.capture()
+    kit.add(run(7, 5, 5))
+    for _ in ("under way", "at its end"):
+        assert kit.held(7) == kit.read(7, 0, 9)[0] == ids((0, 9))
+        assert kit.read(7, 4, 5)[0] == ids((4, 5)) and kit.read(7, 7, 7)[0] == ids((7, 7))
+        kit.storage.maintenance.checkpoint()
+
+
 def test_a_run_is_readable_when_it_was_taken_and_before_it_is_acknowledged(
     kit: StorageKit,
 ) -> None:
