@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
+import pytest
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
 from bookie_operator.model.status import BookieState, BookieStatus, ClusterStatus
 from bookie_operator.observed import Exit
+from bookie_operator.plan.actions import Event
 from bookie_operator.plan.planner import Plan, plan
 from operator_scenes import at, bookie, cluster, observed
 
@@ -49,6 +51,14 @@ class Life:
 
 def warnings(made: Plan) -> list[str]:
     return [event.reason for event in made.events if event.reason == "BookieCrashLoop"]
+
+
+@pytest.mark.parametrize(("code", "kind"), [(0, "Normal"), (1, "Warning"), (-9, "Warning")])
+def test_each_end_is_told_with_its_bookie_and_a_graceful_one_is_no_warning(
+    code: int, kind: Literal["Normal", "Warning"]
+) -> None:
+    told = [one for one in Life().ended(10, code=code).events if one.reason == "BookieRestarted"]
+    assert told == [Event("BookieRestarted", f"exit code {code}", B0, kind)]
 
 
 def test_d7_three_short_runs_in_a_row_are_a_crash_loop() -> None:

@@ -268,6 +268,12 @@ class TestRepairs:
         [job] = of_type(plan(cluster(), seen, settled()), StartJob)
         assert isinstance(job, StartJob) and job.bookie_id == B1
 
+    def test_how_many_marks_have_gone_since_the_boot_is_its_progress(self) -> None:
+        first = plan(cluster(), observed(unclean(limbo=3, unchecked=2)), settled()).status
+        seen = observed(unclean(limbo=1, unchecked=1), jobs=[repair_job(running=True)])
+        repair = plan(cluster(), seen, first).status.bookies[0].repair
+        assert repair is not None and repair.progress == "3/5 ledgers (60 %)"
+
     def test_repair_of_an_older_boot_is_stopped(self) -> None:
         seen = observed(unclean(epoch=3), jobs=[repair_job(running=True)])
         made = plan(cluster(), seen, settled())
