@@ -1,12 +1,12 @@
-"""Four bookies that a broker stands on: ours, kept by our own operator, or Apache's as the oracle.
+"""Four bookies that a user stands on: ours, kept by our own operator, or Apache's as the oracle.
 
-Both are struck and waited for by the same words. Apache's are those of the Pulsar release.
+Both are struck and waited for by the same words. Apache's are those on the class path.
 """
 
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +17,8 @@ from bookie.hosts import loopback
 from bookie.metadata.embedded import EmbeddedSettings, EmbeddedZooKeeper, free_port
 from bookie.testing.apache import StockBookie
 from judge_fleet import Fleet
-from pulsar_release import Release
 
+OURS, APACHE = FLEETS = ("ours", "apache")
 BOOKIES: Final = 4
 SPEC: Final = {
     "replicas": BOOKIES,
@@ -58,6 +58,10 @@ class Bookies(Protocol):
     """What is of deleted ledgers leaves their disks within minutes."""
 
     @property
+    def forgets(self) -> bool:
+        """One that is killed may forget what it acknowledged: no two may be at once."""
+
+    @property
     def zookeeper(self) -> str: ...
     def credentials(self) -> Path | None:
         """The folder of an application's, where the fleet is under TLS."""
@@ -82,9 +86,18 @@ class OurBookies:
     collects_soon: bool = True
 
     @classmethod
-    def made(cls, folder: Path, *, mode: str, tls: str) -> "OurBookies":
+    def made(
+        cls, folder: Path, *, mode: str, tls: str, environment: Mapping[str, str] | None
+    ) -> "OurBookies":
         folder.mkdir()
-        return cls(Fleet(folder, mode, tls))
+        fleet = Fleet(folder, mode, tls)
+        if environment is not None:
+            fleet.environment = environment
+        return cls(fleet)
+
+    @property
+    def forgets(self) -> bool:
+        return self.fleet.mode == "memory"
 
     @property
     def zookeeper(self) -> str:
@@ -114,8 +127,9 @@ class ApacheBookies:
     """Started again at once; nobody repairs them."""
 
     folder: Path
-    release: Release
+    classpath: str
     collects_soon: bool = False
+    forgets: bool = False
     _zookeeper: EmbeddedZooKeeper | None = None
     _bookies: list[StockBookie] = field(default_factory=list)
     _processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
@@ -132,7 +146,7 @@ class ApacheBookies:
         self.folder.mkdir()
         settings = EmbeddedSettings(fsync=False)
         self._zookeeper = EmbeddedZooKeeper.start(self.folder / "zookeeper", settings=settings)
-        root, path = f"{self.zookeeper}/ledgers", self.release.classpath
+        root, path = f"{self.zookeeper}/ledgers", self.classpath
         for number in range(BOOKIES):
             own = self.folder / f"bookie-{number}"
             bookie = StockBookie(own, root, free_port(), path, JVM_FLAGS)
@@ -185,7 +199,16 @@ def _accepts(port: int) -> bool:
     return False
 
 
-FLEETS: Final[Mapping[str, Callable[[Path, Release, str, str], Bookies]]] = {
-    "ours": lambda folder, _release, mode, tls: OurBookies.made(folder, mode=mode, tls=tls),
-    "apache": lambda folder, release, _mode, _tls: ApacheBookies(folder, release),
-}
+def fleet_of(
+    whose: str,
+    folder: Path,
+    classpath: str,
+    *,
+    mode: str,
+    tls: str,
+    environment: Mapping[str, str] | None = None,
+) -> Bookies:
+    """`classpath`: of Apache's; the rest is of ours. `environment`: of all their processes."""
+    if whose == APACHE:
+        return ApacheBookies(folder, classpath)
+    return OurBookies.made(folder, mode=mode, tls=tls, environment=environment)

@@ -1,17 +1,17 @@
 """One broker on one fleet, and what stories do with it: topics, producers, readers, claims."""
 
-import random
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from bookie.testing.apache import jvm
 from pulsar_broker import Broker, BrokerError
-from pulsar_fleet import BOOKIES, Bookies
+from pulsar_claims import Claims, Document
+from pulsar_copies import SMALL_JVM, copies
+from pulsar_fleet import Bookies
 from pulsar_judge import Seen, Written
 from pulsar_release import HERE, Release
 from pulsar_tls import Secured
@@ -19,19 +19,6 @@ from pulsar_tls import Secured
 PROGRAMS: Final = HERE / "programs"
 NAMESPACE: Final = "persistent/public/default"
 PROGRAM_WAIT_S: Final = 180.0
-POLL_S: Final = 0.5
-SMALL_JVM: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-
-Document = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """`detail`: what was found where it does not hold."""
-
-    words: str
-    holds: bool
-    detail: str = ""
 
 
 @dataclass(slots=True)
@@ -58,38 +45,17 @@ class Producer:
         return Written.of(self.notes.read_text(encoding="utf-8") if self.notes.exists() else "")
 
 
-@dataclass(slots=True)
-class World:
+@dataclass(slots=True, kw_only=True)
+class World(Claims):
     """`secured`: how JVMs come to bookies and ZooKeeper."""
 
     release: Release
     fleet: Bookies
     broker: Broker
     folder: Path
-    seed: int
     secured: Secured
-    claims: list[Claim] = field(default_factory=list)
-    figures: dict[str, Document] = field(default_factory=dict)
-    began: float = field(default_factory=time.monotonic)
+    name: str = "pulsar"
     _files: int = 0
-
-    # What came of it
-    def say(self, words: str) -> None:
-        print(f"pulsar {time.monotonic() - self.began:4.0f} s: {words}", flush=True)
-
-    def claim(self, words: str, found: Iterable[str] | str | bool = ()) -> None:
-        """It holds where nothing is found against it; a truth value stands for itself."""
-        if isinstance(found, bool):
-            self.claims.append(Claim(words, found))
-        else:
-            detail = found if isinstance(found, str) else "; ".join(found)
-            self.claims.append(Claim(words, not detail, detail))
-        last = self.claims[-1]
-        self.say(f"{'holds' if last.holds else 'FAILED'}: {words} {last.detail}".rstrip())
-
-    def drawn(self, what: str) -> random.Random:
-        """A source of choices that the seed and this name decide."""
-        return random.Random(f"{what} {self.seed}")
 
     # Topics
     def create(self, topic: str, *, partitions: int, subscriptions: Iterable[str] = ()) -> None:
@@ -134,36 +100,14 @@ class World:
         return Producer(self._started(["java", *command]), Path(words[-1]))
 
     def copies(self, ledgers: Iterable[int]) -> dict[int, tuple[bool, int]]:
-        """Whether ZooKeeper knows it, and how many bookies hold entries of it. BrokerError unless
-        every bookie answered of every ledger."""
-        settings = self.folder / "client.properties"
-        uri = f"zk+hierarchical://{self.fleet.zookeeper}/ledgers"
-        every = {"metadataServiceUri": uri, **self.secured.client}
-        settings.write_text("".join(f"{k}={v}\n" for k, v in every.items()), encoding="utf-8")
-        words = [str(settings), *(str(ledger) for ledger in ledgers)]
-        flags = (*SMALL_JVM, *self.secured.flags)
-        command = jvm(self.release.classpath, "Copies", words, folder=self.folder, flags=flags)
-        with (self.folder / "programs.log").open("ab") as log:
-            done = subprocess.run(
-                ["java", *command], stdout=subprocess.PIPE, stderr=log, timeout=PROGRAM_WAIT_S
-            )
-        lines = [line.split() for line in done.stdout.decode().splitlines()]
-        answered = [line for line in lines if line[-1] == str(BOOKIES)]
-        if done.returncode or len(answered) < len(words) - 1:
-            raise BrokerError(
-                f"{len(answered)} of {len(words) - 1} ledgers were answered for by all {BOOKIES} "
-                f"bookies: {self.folder}/programs.log"
-            )
-        return {int(ledger): (state == "known", int(held)) for ledger, state, held, _ in lines}
-
-    def until(self, lacking: Callable[[], str], *, seconds: float) -> str:
-        """Empty once nothing is lacking; else what is, after so many seconds."""
-        began = time.monotonic()
-        while missing := lacking():
-            if time.monotonic() - began > seconds:
-                return f"after {seconds:.0f} s: {missing}"
-            time.sleep(POLL_S)
-        return ""
+        """Whether ZooKeeper knows it, and how many bookies hold entries of it."""
+        return copies(
+            ledgers,
+            zookeeper=self.fleet.zookeeper,
+            classpath=self.release.classpath,
+            secured=self.secured,
+            folder=self.folder,
+        )
 
     def _common(self, topic: str) -> list[str]:
         return ["--url", self.broker.url, "--topic", topic, "--seed", str(self.seed)]
