@@ -15,6 +15,8 @@ MODULE ?=
 SAMPLE ?= 2000
 MODES ?= sync journal
 MODE ?=
+PLANTED ?=
+LONG ?=
 TLS ?=
 WIRE ?=
 SHORT ?=
@@ -65,7 +67,11 @@ test-java: install
 	$(foreach fleet,$(FLEET),$(BIN)/python tests/java --fleet $(fleet) $(SECURED) $(if $(ONLY),--only $(ONLY)) &&) true
 	$(if $(and $(filter ours,$(FLEET)),$(if $(ONLY),,all)),$(foreach mode,$(MODES),$(BIN)/python tests/java --durability $(mode) $(SECURED) $(OF_EACH_MODE:%=--only %) &&) true)
 	$(if $(strip $(if $(filter ours,$(FLEET)),,other) $(ONLY) $(SECURED)),,$(BIN)/python tests/java --tls --sasl $(OF_SECURED:%=--only %))
-test-pulsar: install ; PYTHONPATH=e2e/judge $(BIN)/python tests/pulsar $(MODE:%=--mode %) $(TLS:%=--tls %) $(WIRE:%=--wire %) $(if $(SEED),--seed $(SEED)) $(ONLY:%=--only %) $(if $(filter apache,$(FLEET)),--fleet apache) --json $(RESULTS)/pulsar.json
+PULSAR_PATH := e2e/judge:tests/mutants
+DLOG_PATH := $(PULSAR_PATH):tests/pulsar
+STRUCK = $(MODE:%=--mode %) $(TLS:%=--tls %) $(if $(SEED),--seed $(SEED)) $(ONLY:%=--only %) $(if $(filter apache,$(FLEET)),--fleet apache) $(if $(PLANTED),--planted)
+test-pulsar: install ; PYTHONPATH=$(PULSAR_PATH) $(BIN)/python tests/pulsar $(STRUCK) $(WIRE:%=--wire %) --json $(RESULTS)/pulsar$(if $(PLANTED),-planted).json
+test-dlog: install ; PYTHONPATH=$(DLOG_PATH) $(BIN)/python tests/dlog $(STRUCK) $(if $(LONG),--long) --json $(RESULTS)/dlog$(if $(PLANTED),-planted).json
 test-apache: install ; $(foreach fleet,$(or $(filter ours apache,$(FLEET)),ours),PYTHONPATH=tests/java $(BIN)/python tests/apache --fleet $(fleet) $(if $(MODE),--durability $(MODE)) $(if $(SHORT),--short) $(if $(PUBLISH),--publish) $(ONLY:%=--only %) --json $(RESULTS)/apache-tests.json &&) true
 test-security: install ; PYTHONPATH=tests/security $(BIN)/python tests/security $(if $(JSON),--json $(JSON))
 test-security-kind: install ; PYTHONPATH=tests/security:e2e $(BIN)/python tests/security --kubernetes --json $(or $(JSON),$(RESULTS)/security-kind.json)
@@ -77,6 +83,7 @@ bench: install ; $(BIN)/python -m benchmarks
 bench-full: install ; $(BIN)/python -m benchmarks --full --publish
 bench-gate: install ; $(BIN)/python -m benchmarks --gate
 bench-java: install ; $(BIN)/python -m benchmarks.bench_java
+bench-apache: install ; $(BIN)/python -m benchmarks.bench_bookkeeper
 bench-audit: install ; $(BIN)/python -m benchmarks.bench_audit --publish
 bench-operator: install ; PYTHONPATH=tests/support $(BIN)/python -m benchmarks.bench_operator
 snapshot: install ; PYTHONPATH=tests/support:tests/versions $(BIN)/python tests/versions $(VERSION)
@@ -148,4 +155,4 @@ release:
 load:
 	kind load docker-image --name $(CLUSTER) $(IMAGES:%=bookie-operator/%:$(TAG))
 
-.PHONY: install demo lines lint types test test-java test-apache test-pulsar test-security test-security-kind test-ipv6 proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale fuzz soak judge judge-local judge-mutants e2e e2e-mutants chaos bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds dashboards dashboards-proof older-chart base wheels cert-manager constraints images sbom provenance contents scan release load
+.PHONY: install demo lines lint types test test-java test-apache test-pulsar test-dlog test-security test-security-kind test-ipv6 proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale fuzz soak judge judge-local judge-mutants e2e e2e-mutants chaos bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds dashboards dashboards-proof older-chart base wheels cert-manager constraints images sbom provenance contents scan release load
