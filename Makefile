@@ -83,7 +83,6 @@ bench: install ; $(BIN)/python -m benchmarks
 bench-full: install ; $(BIN)/python -m benchmarks --full --publish
 bench-gate: install ; $(BIN)/python -m benchmarks --gate
 bench-java: install ; $(BIN)/python -m benchmarks.bench_java
-bench-apache: install ; $(BIN)/python -m benchmarks.bench_bookkeeper
 bench-audit: install ; $(BIN)/python -m benchmarks.bench_audit --publish
 bench-operator: install ; PYTHONPATH=tests/support $(BIN)/python -m benchmarks.bench_operator
 snapshot: install ; PYTHONPATH=tests/support:tests/versions $(BIN)/python tests/versions $(VERSION)

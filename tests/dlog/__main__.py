@@ -98,6 +98,7 @@ def standing(
             seed=seed,
             classpath=classpath,
             fleet=fleet,
+            zookeeper=fleet.zookeeper,
             folder=work,
             secured=secured,
             is_long=options.long,

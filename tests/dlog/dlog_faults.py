@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dlog_judge import findings, gap_s
-from dlog_stories import PER_WRITER, figures
+from dlog_stories import PER_WRITER, acknowledged, figures
 from dlog_world import Reader, World, Writer
 from pulsar_claims import Document
 from pulsar_fleet import BOOKIES, NotHereError
@@ -44,6 +44,7 @@ class Storm:
     def begun(cls, world: World, flavour: str) -> "Storm":
         log = f"storm-{flavour}"
         writer = world.write(log, flavour, rate=LOADS[flavour])
+        acknowledged(world, writer.noted, 1)
         return cls(world, flavour, [writer], world.begin_read(log, flavour, until="follow"))
 
     @property

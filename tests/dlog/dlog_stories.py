@@ -9,8 +9,8 @@ from dlog_judge import Noted, Seen, fencing_findings, findings, gap_s, kinds
 from dlog_world import Segment, World
 from pulsar_claims import Document
 
-RECORDS: Final = {"plain": 2000, "batched": 10_000}
-TAIL_RATE: Final = {"plain": 400.0, "batched": 2000.0}
+RECORDS: Final = {"plain": 3000, "batched": 10_000}
+TAIL_RATE: Final = {"plain": 150.0, "batched": 500.0}
 PER_WRITER: Final = 10_000_000
 """Numbers that belong to one writer of a log: no two try the same one."""
 KILLED_AFTER: Final = 800
@@ -46,6 +46,8 @@ def written(world: World) -> None:
     writers, tails = {}, {}
     for log, count in RECORDS.items():
         writers[log] = world.write(log, log, count=count, rate=TAIL_RATE[log])
+    for log, writer in writers.items():
+        acknowledged(world, writer.noted, 1)
         tails[log] = world.begin_read(log, log, until="follow")
     report: Document = {}
     for log, writer in writers.items():

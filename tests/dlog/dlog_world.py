@@ -34,16 +34,16 @@ LOGS: Final = (
     "storm-batched",
 )
 PROGRAM_WAIT_S: Final = 300.0
-SESSION_S: Final = 6
+SESSION_S: Final = 15
 """So long a log belongs to a writer that was killed."""
 COMMON: Final = {
     "bkcEnsembleSize": "3",
     "bkcWriteQuorumSize": "3",
     "bkcAckQuorumSize": "2",
-    "bkcReadTimeoutSeconds": "5",
-    "bkcWriteTimeoutSeconds": "5",
+    "bkcReadTimeoutSeconds": "10",
+    "bkcWriteTimeoutSeconds": "20",  # a machine that is busy; who is killed breaks its connections
     "bkc.useV2WireProtocol": "false",
-    "zkSessionTimeoutSeconds": str(SESSION_S),
+    "zkSessionTimeoutSeconds": str(SESSION_S),  # twice that is the time to connect
     "bkcZKSessionTimeoutSeconds": str(SESSION_S),
     "lockTimeoutSeconds": "60",
     "logSegmentRollingMinutes": "0",  # then segments end by their size
@@ -123,10 +123,12 @@ class Reader(Program):
 
 @dataclass(slots=True, kw_only=True)
 class World(Claims):
-    """`secured`: how JVMs come to bookies and ZooKeeper. `is_long`: the whole form of a run."""
+    """`zookeeper`: its host and port. `secured`: how JVMs come to bookies and ZooKeeper.
+    `is_long`: the whole form of a run."""
 
     classpath: str
     fleet: Bookies
+    zookeeper: str
     folder: Path
     secured: Secured
     is_long: bool = False
@@ -148,7 +150,7 @@ class World(Claims):
             every = {**COMMON, **own, **tls}
             text = "".join(f"{name}={value}\n" for name, value in every.items())
             self._settings(flavour).write_text(text, encoding="utf-8")
-        self.admin("bind", self.fleet.zookeeper, "/ledgers", *LOGS)
+        self.admin("bind", self.zookeeper, "/ledgers", *LOGS)
 
     def admin(self, *words: str) -> str:
         """What it printed; DlogError where it failed."""
@@ -171,7 +173,7 @@ class World(Claims):
         """Whether ZooKeeper knows it, and how many bookies hold entries of it."""
         return copies(
             ledgers,
-            zookeeper=self.fleet.zookeeper,
+            zookeeper=self.zookeeper,
             classpath=self.classpath,
             secured=self.secured,
             folder=self.folder,
@@ -221,7 +223,7 @@ class World(Claims):
 
     @property
     def _uri(self) -> str:
-        return f"distributedlog://{self.fleet.zookeeper}{NAMESPACE}"
+        return f"distributedlog://{self.zookeeper}{NAMESPACE}"
 
     def _settings(self, flavour: str) -> Path:
         return self.folder / f"{flavour}.properties"
