@@ -217,6 +217,7 @@ def main() -> int:
     try:
         results = run(options, classpath, folder)
     except ApacheError as error:
+        shutil.rmtree(folder)
         print(f"test-apache: {error}")
         return 1
     seconds = round(time.monotonic() - began)
