@@ -127,6 +127,12 @@ def copy_what_nobody_calls_acknowledged(wire: Wire) -> None:
     wire.add(1, 1, flags=FLAG_RECOVERY, client="repair")
 
 
+def answer_twice(wire: Wire) -> None:
+    wire.add(0, 0)
+    said = envelope_header(Op.ADD_RUN, Status.OK, 1, 0)
+    wire.tap.said(B[0], 0, said)
+
+
 @pytest.mark.parametrize(
     ("deed", "words"),
     [
@@ -142,6 +148,7 @@ def copy_what_nobody_calls_acknowledged(wire: Wire) -> None:
         (tell_a_lac_that_nobody_sent, "whose writer has sent none above 5"),
         (take_what_was_given_up, "had given up all that it had"),
         (copy_what_nobody_calls_acknowledged, "copies 1 of ledger 4, which is open"),
+        (answer_twice, "answered ADD_RUN once more than it was asked"),
     ],
 )
 def test_a_broken_promise_is_heard(deed: Callable[[Wire], None], words: str) -> None:

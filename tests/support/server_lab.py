@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from answer_tap import AnswerTap
 from bookie.boot.takeover import BootSettings
 from bookie.client.pool import BookiePool, PoolSettings
 from bookie.frames.build import build_run
@@ -27,7 +28,7 @@ from bookie.protocol.status import Status
 from bookie.server.lifecycle import Bookie, ExitCode, Host
 from bookie.server.part_settings import boot_settings
 from bookie.server.settings import BookieSettings, parse_settings
-from bookie.server.state import BookieState, Traffic
+from bookie.server.state import BookieState, Phase, Traffic
 from bookie.storage.disk import Disk, RealDisk
 from bookie.storage.space import SpaceMarks
 from bookie.testing.disk import SimDisk
@@ -72,8 +73,10 @@ def frame(
 class ServerLab:
     """See the module. `tree` are the settings as a file would hold them; change them at will."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, answers: AnswerTap | None = None) -> None:
         self.root = root / "disks"
+        self.answers = answers or AnswerTap()
+        """Every request has had its answer when the lab ends."""
         self.cluster = MemoryCluster()
         self.metadata = FaultyStore(MemoryStore(self.cluster))
         """The bookie's own session."""
@@ -182,9 +185,13 @@ class ServerLab:
         return await self.start()
 
     async def end(self) -> None:
-        if self.life is not None:
-            await self.stop()
-        await self.pool.close()
+        try:
+            if self.bookie is not None and self.bookie.state.phase is Phase.SERVING:
+                await self.answers.settle()
+        finally:
+            if self.life is not None:
+                await self.stop()
+            await self.pool.close()
 
     @property
     def traffic(self) -> Traffic:
@@ -207,9 +214,11 @@ class ServerLab:
         self.directories[place].mkdir()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Until what the bookie does by itself is done."""
-        while not condition():  # noqa: ASYNC110  # seen from outside: nothing tells
-            await asyncio.sleep(0.002)
+        """Until what the bookie does by itself is done: at once, not when some time limit of its
+        own is over. TimeoutError after a while."""
+        async with asyncio.timeout(UNTIL_SECONDS_MAX):
+            while not condition():  # noqa: ASYNC110  # seen from outside: nothing tells
+                await asyncio.sleep(0.002)
 
     async def until_status(self, ask: Callable[[], Awaitable[Status]], wanted: Status) -> None:
         """Asks again until that is the answer; AssertionError with the last one after a while."""
@@ -335,9 +344,9 @@ class ServerLab:
 
 
 @pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[ServerLab]:
+async def server(tmp_path: Path, answers: AnswerTap) -> AsyncIterator[ServerLab]:
     """A bookie that serves, in memory mode; flushes only when asked."""
-    lab = ServerLab(tmp_path)
+    lab = ServerLab(tmp_path, answers)
     await lab.start()
     yield lab
     await lab.end()
@@ -358,8 +367,8 @@ def ruled(monkeypatch: pytest.MonkeyPatch) -> list[Status]:
 
 
 @pytest.fixture
-async def idle_server(tmp_path: Path) -> AsyncIterator[ServerLab]:
+async def idle_server(tmp_path: Path, answers: AnswerTap) -> AsyncIterator[ServerLab]:
     """A bookie that was not started yet."""
-    lab = ServerLab(tmp_path)
+    lab = ServerLab(tmp_path, answers)
     yield lab
     await lab.end()

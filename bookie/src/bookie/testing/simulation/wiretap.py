@@ -12,6 +12,7 @@
 9. A LAC that a bookie tells is none above what the writer itself has sent as acknowledged.
 10. Of a deleted ledger of which a bookie has given up all entries it acknowledges no other one.
 11. Of an open ledger a repair copies nothing but what its writer has sent as acknowledged.
+12. No request is answered more often than it came.
 The first four hold across every crash and restart of the bookie. Other rules are the history's.
 """
 
@@ -137,6 +138,8 @@ class Wiretap:
         self._stopped: dict[tuple[str, LedgerId], tuple[EntryId, float]] = {}
         """That, when it learned that the ledger is fenced; and when that was."""
         self._recent: dict[tuple[str, int, LedgerId], deque[float]] = {}
+        self._unanswered: dict[tuple[int, int], int] = {}
+        """Connection and request -> how often it came less how often it was answered; none is 0."""
 
     def _of(self, bookie: str, ledger_id: LedgerId) -> _AnswerRecord:
         return self._pledges.setdefault((bookie, ledger_id), _AnswerRecord())
@@ -158,6 +161,7 @@ class Wiretap:
         """See network.Tap."""
         self._messages += 1
         self._bookie_of[connection] = bookie
+        self._count(bookie, connection, message, 1)
         try:
             envelope = parse_envelope(message)
             key = (connection, envelope.request_id)
@@ -181,6 +185,7 @@ class Wiretap:
     # What it says
     def said(self, bookie: str, connection: int, message: bytes) -> None:
         """See network.Tap."""
+        self._count(bookie, connection, message, -1)
         envelope = parse_envelope(message)
         asked = self._pending.get((connection, envelope.request_id))
         if asked is None or envelope.code not in Status._value2member_map_:
@@ -211,6 +216,15 @@ class Wiretap:
             self._check_denials(
                 bookie, asked.request, asked.at, _denied(asked.request, status, envelope.body)
             )
+
+    def _count(self, bookie: str, connection: int, message: bytes, more: int) -> None:
+        _size, op, _code, _zero, request_id = ENVELOPE.unpack_from(message)
+        key = connection, request_id
+        left = self._unanswered.pop(key, 0) + more
+        if left > 0:
+            self._unanswered[key] = left
+        elif left < 0:
+            self._history.violate(f"{bookie} answered {Op(op).name} once more than it was asked")
 
     def _acked(self, bookie: str, add: _Add) -> None:
         ledger_id = add.ledger_id

@@ -1,0 +1,111 @@
+"""What every plan must be, whatever its scene: held against each call of the planner in any test.
+
+Loaded as a plugin before any test imports the planner, so that no scene can go by it. It looks at
+what people and other controllers read of a status and few tests name: generations, counts, sums,
+times, and whether what was over is open again.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.status import (
+    AttemptStatus,
+    BookieState,
+    ClusterStatus,
+    Condition,
+    Incident,
+    IncidentOutcome,
+)
+from bookie_operator.observed import Observed
+from bookie_operator.plan import planner
+from bookie_operator.plan.planner import Plan
+from bookie_operator.plan.report import READY_STATES
+
+_plan: Final = planner.plan
+_SUMS: Final = ("entries_recovered", "entries_copied", "ledgers_recovered", "attempts")
+
+
+def checked_plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) -> Plan:
+    """The plan; AssertionError where it breaks what must hold of every one."""
+    made = _plan(cluster, observed, previous)
+    status = made.status
+    _check_generations(status, generation=cluster.metadata.generation)
+    _check_conditions(status.conditions, before=previous.conditions, now=observed.now)
+    _check_counts(status, before=previous)
+    _check_incidents(status.incidents, before=previous.incidents)
+    for name in ("audit", "mend", "scrub", "rereplication"):
+        _check_attempts(getattr(status, name), before=getattr(previous, name))
+    twice = [
+        once for once, count in Counter(e.once for e in made.events if e.once).items() if count > 1
+    ]
+    assert not twice, f"said more than once in one pass: {twice}"
+    return made
+
+
+def _check_generations(status: ClusterStatus, *, generation: int) -> None:
+    """Who waits for a change waits for these."""
+    assert status.observed_generation == generation
+    assert {one.observed_generation for one in status.conditions} <= {generation}
+
+
+def _check_conditions(
+    conditions: Iterable[Condition], *, before: Iterable[Condition], now: datetime
+) -> None:
+    former = {one.type: one for one in before}
+    kinds = Counter(one.type for one in conditions)
+    assert set(kinds.values()) <= {1}, f"a condition comes twice: {kinds}"
+    for one in conditions:
+        old = former.get(one.type)
+        assert one.reason, f"{one.type} has no reason"
+        if old is not None and old.status == one.status:
+            assert one.last_transition_time == old.last_transition_time
+        else:
+            assert abs((one.last_transition_time - now).total_seconds()) < 1
+
+
+def _check_counts(status: ClusterStatus, *, before: ClusterStatus) -> None:
+    bookies = status.bookies
+    marked = [one for one in bookies if one.limbo_ledgers or one.unchecked_ledgers]
+    assert status.limbo.ledgers == sum(one.limbo_ledgers for one in bookies)
+    assert status.limbo.unchecked == sum(one.unchecked_ledgers for one in bookies)
+    assert set(status.limbo.bookies) >= {one.id for one in marked}
+    assert status.limbo.cleared_total >= before.limbo.cleared_total
+    assert status.ready_replicas == sum(one.state in READY_STATES for one in bookies)
+    assert status.updated_replicas <= sum(bool(one.is_updated) for one in bookies)
+    assert not (status.disruptions_allowed and marked)
+    out = [one.id for one in bookies if one.state not in (*READY_STATES, BookieState.LEAVING)]
+    assert not (status.disruptions_allowed and out), f"an eviction is let while {out} are out"
+
+
+def _check_incidents(incidents: Iterable[Incident], *, before: Iterable[Incident]) -> None:
+    former = {(one.bookie, one.boot_epoch_after): one for one in before}
+    keys = Counter((one.bookie, one.boot_epoch_after) for one in incidents)
+    assert set(keys.values()) <= {1}, f"an episode is there twice: {keys}"
+    opened = Counter(one.bookie for one in incidents if one.outcome is IncidentOutcome.OPEN)
+    assert set(opened.values()) <= {1}, f"a bookie has several open incidents: {opened}"
+    for one in incidents:
+        assert (one.seconds_to_clear is None) == (one.cleared_at is None)
+        assert one.outcome is not IncidentOutcome.CLEARED or one.cleared_at is not None
+        assert len(set(one.counted_jobs)) == len(one.counted_jobs)
+        old = former.get((one.bookie, one.boot_epoch_after))
+        if old is not None:
+            _check_incident(one, old)
+
+
+def _check_incident(one: Incident, old: Incident) -> None:
+    """What was once said of an episode stays said."""
+    assert one.detected_at == old.detected_at and one.kind == old.kind
+    assert old.cleared_at in (None, one.cleared_at)
+    assert old.outcome in (IncidentOutcome.OPEN, one.outcome), "what was over is open again"
+    assert all(getattr(one, name) >= getattr(old, name) for name in _SUMS)
+
+
+def _check_attempts(one: AttemptStatus, *, before: AttemptStatus) -> None:
+    assert one.attempt >= before.attempt
+    assert one.failures <= before.failures + 1
+
+
+planner.plan = checked_plan
