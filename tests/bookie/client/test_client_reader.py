@@ -13,6 +13,7 @@ from bookie.errors import (
 )
 from bookie.ids import EntryId
 from bookie.protocol.ledger import Fragment
+from bookie.protocol.status import Status
 from fleet_ledgers import FleetLedgers, payload_of
 
 SMALL = ReaderSettings(piece_entries=3, pieces_ahead=2, poll_ms=1)
@@ -220,12 +221,40 @@ async def test_a_tail_outlives_a_time_when_nobody_answers() -> None:
     tail.task.cancel()
 
 
-async def test_a_closed_ledger_below_what_was_acknowledged_is_a_loss() -> None:
+@pytest.mark.parametrize("end", range(-1, 4))
+async def test_a_closed_ledger_below_what_was_acknowledged_is_a_loss(end: int) -> None:
     ledgers = FleetLedgers(3)
     await ledgers.create(3, 3, 2)
     ledgers.put(range(4), 0, 1, 2)
     reader = await ledgers.reader()
-    await reader.read_lac()
-    await ledgers.write((await ledgers.metadata()).closed(EntryId(0), length=1))
-    with pytest.raises(DataLossError):
-        await reader.refresh()
+    acknowledged = await reader.read_lac()
+    await ledgers.write((await ledgers.metadata()).closed(EntryId(end), length=end + 1))
+    if end >= acknowledged:
+        assert (await reader.refresh()).last_entry_id == end
+    else:
+        with pytest.raises(DataLossError):
+            await reader.refresh()
+
+
+async def test_what_was_known_to_be_acknowledged_stays_so_whatever_is_said_later() -> None:
+    ledgers = FleetLedgers(3)
+    await ledgers.create(3, 3, 2)
+    ledgers.put(range(4), 0, 1, 2)
+    reader = await ledgers.reader()
+    acknowledged = await reader.read_lac()
+    await ledgers.crash(0, 1, 2, wipe=True, marks=False)
+    assert acknowledged > 0 and await reader.read_lac() == acknowledged
+
+
+async def test_an_ok_without_a_lac_says_nothing() -> None:
+    """Of the pool none comes; whoever else stands for the bookies must not end the search by it."""
+    ledgers = FleetLedgers(3)
+    await ledgers.create(3, 3, 2)
+    reader = await ledgers.reader()
+
+    async def read_lac(*_asked: object) -> tuple[Status, None]:
+        return Status.OK, None
+
+    ledgers.fleet.read_lac = read_lac  # type: ignore[method-assign,assignment]
+    with pytest.raises(UndecidableError):
+        await reader.read_lac()

@@ -2,7 +2,7 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import uvloop
 from bookie.client.pool import BookiePool, PoolSettings
 from bookie.errors import UnavailableError
 from bookie.frames.build import build_run
+from bookie.frames.entry import Buffer
 from bookie.frames.frame import FRAME_BYTES_MAX
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryStore
@@ -479,3 +480,44 @@ async def test_a_registration_that_makes_no_sense_is_unreachable_at_once(bench: 
     await register(bench.store, "b1", 70_000)
     async with asyncio.timeout(5):
         assert await bench.add(b"x", BookieId("b1")) is Status.UNREACHABLE
+
+
+# ---- what becomes of a request ------------------------------------------------------------------
+
+
+def nothing_is_owed(bench: Bench) -> bool:
+    link = bench.pool._links[B0]
+    return link.is_idle and link._in_flight_bytes == 0
+
+
+def cut(bench: Bench) -> None:
+    bench.server.script = lambda _request: bench.server.cut()
+
+
+def be_silent(bench: Bench) -> None:
+    bench.server.script = lambda _request: None
+
+
+def be_silent_to_the_first(bench: Bench) -> None:
+    """The connection stays, since it is heard of after that was sent."""
+
+    def script(request: Envelope) -> Sequence[Buffer] | None:
+        return None if len(bench.server.requests) == 1 else reply_to(request)
+
+    bench.server.script = script
+
+
+@pytest.mark.parametrize("turn", [cut, be_silent, be_silent_to_the_first, lambda _bench: None])
+async def test_whatever_comes_of_requests_each_is_answered_once_and_its_room_given_back(
+    quick: Bench, turn: Callable[[Bench], None]
+) -> None:
+    turn(quick)
+    answers: list[Status] = []
+    for _ in range(3):
+        quick.pool.add_run(B0, master_key=KEY, frame=b"frame", on_reply=answers.append)
+    while len(answers) < 3:  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
+    quick.server.script = reply_to
+    await quick.until_ok()
+    assert len(answers) == 3 and nothing_is_owed(quick)
+    assert quick.pool._links[B0]._backoff_s == QUICK.backoff_min_s, "it answers again"

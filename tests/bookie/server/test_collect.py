@@ -1,10 +1,10 @@
 """A5: the bookie's own collection, over a real storage and a store that may lie for a while."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from bookie.errors import UnavailableError
+from bookie.errors import StorageError, UnavailableError
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.pausing import PAUSED_NAME, read_paused, write_paused
@@ -27,15 +27,26 @@ class StaleStore(FaultyStore):
         self.lags = False
         self.seen: list[LedgerId] | None = None
         """What it lists until a barrier reaches it; None = it is up to date."""
+        self.hidden: set[LedgerId] = set()
+        """What no listing has, and a read of the ledger does."""
+        self.at: dict[str, Callable[[], Awaitable[object]]] = {}
+        """What somebody else does at that moment of a look."""
+
+    async def _pass_by(self, moment: str) -> None:
+        if moment in self.at:
+            await self.at[moment]()
 
     async def barrier(self) -> None:
+        await self._pass_by("before the barrier")
         await super().barrier()
         self.seen = None
+        await self._pass_by("behind the barrier")
 
     async def ledger_ids(self) -> AsyncIterator[LedgerId]:
         async for ledger_id in self.inner.ledger_ids():
-            if self.seen is None or ledger_id in self.seen:
+            if (self.seen is None or ledger_id in self.seen) and ledger_id not in self.hidden:
                 yield ledger_id
+        await self._pass_by("behind the listing")
 
 
 class CollectLab:
@@ -190,3 +201,49 @@ async def test_a5_a_tombstone_gives_way_when_the_metadata_store_names_the_ledger
     assert record is not None and record.limbo and record.fenced and not record.deleted
     assert record.mark_epoch == 3 and lab.state.tombstones == 1
     assert await lab.passes(1) == 0 and lab.state.tombstones == 0
+
+
+# ---- beside adds, and beside a person -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "moment", ["before the barrier", "behind the barrier", "behind the listing"]
+)
+async def test_a_ledger_that_is_made_and_added_to_during_a_look_is_never_missing(
+    lab: CollectLab, moment: str
+) -> None:
+    """Whenever that is: two looks would forgive one that takes it for deleted, and only they."""
+    made = await lab.hold(1)
+
+    async def make() -> None:
+        made.extend(await lab.hold(1))
+
+    lab.metadata.at[moment] = make
+    for _ in range(3):
+        assert await lab.passes(1) == 0 and lab.state.ledgers_missing == 0
+    assert len(made) == 4 and all(lab.kit.held(ledger_id) for ledger_id in made)
+
+
+async def test_what_no_listing_shows_is_read_by_itself_before_it_goes(lab: CollectLab) -> None:
+    kept, gone = await lab.hold(2)
+    lab.metadata.hidden = {kept, gone}
+    await lab.store.delete_ledger(gone)
+    assert await lab.passes(3) == 1
+    assert lab.kit.held(kept) and not lab.kit.held(gone)
+
+
+async def test_an_approval_that_cannot_be_kept_lets_nothing_go(
+    lab: CollectLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = await lab.hold(MANY)
+    for ledger_id in held[MANY // 2 :]:
+        await lab.store.delete_ledger(ledger_id)
+    assert await lab.passes(3) == 0
+
+    def refuse(_decision: object) -> None:
+        raise StorageError("no disk")
+
+    monkeypatch.setattr(lab.kit.storage.maintenance, "note_decision", refuse)
+    with pytest.raises(StorageError):
+        await lab.collector.approve(lab.state.collection_plan, "somebody")
+    assert await lab.passes(2) == 0 and lab.state.collection_plan

@@ -2,13 +2,16 @@
 
 import asyncio
 import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from bookie.errors import FrameError
 from bookie.frames.build import build_run, recovery_add
-from bookie.frames.entry import DigestType, EntryCodec
+from bookie.frames.entry import Buffer, DigestType, EntryCodec, parse_header
 from bookie.frames.frame import CONSECUTIVE, FRAME_BYTES_MAX, Pattern, RunFrame, parse_run
-from bookie.ids import EntryId, LedgerId
+from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.status import Status
 from bookie.repair.look.audit import Auditor
@@ -24,7 +27,7 @@ from bookie.repair.mend.copy import (
     verified,
     whole,
 )
-from bookie.wire.native import Op
+from bookie.wire.native import Op, ReadRequest
 from repair_lab import AUDIT, PASSWORD, RepairLab
 
 CODEC = EntryCodec(LedgerId(1), DigestType.CRC32C, PASSWORD)
@@ -231,3 +234,47 @@ async def test_a_cancelled_copy_leaves_nothing_behind(lab: RepairLab) -> None:
     copying.cancel()
     await asyncio.gather(copying, return_exceptions=True)
     assert len(asyncio.all_tasks()) == before
+
+
+# ---- one rule on every way ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lost", [[3], [3, 9], range(0, 50, 3), range(50)])
+async def test_no_copy_says_a_lac_beyond_what_its_own_entries_carry(
+    lab: RepairLab, lost: Sequence[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether its frame is passed on or made of the entries that are wanted."""
+    ledger, sent = await lab.ledger(entries=50, last=49), list[RunFrame]()
+    lab.fleet[1].lose(ledger.ledger_id, lost)
+    add = lab.fleet.add_run
+
+    def noted(*target: Any, frame: Buffer, **more: Any) -> None:
+        sent.append(parse_run(bytes(frame)))
+        add(*target, frame=frame, **more)
+
+    monkeypatch.setattr(lab.fleet, "add_run", noted)
+    copied = await copy(lab, ledger.ledger_id)
+    assert len(copied.entries) == len(lost) and sent
+    for run in sent:
+        assert run.lac == max(parse_header(entry).lac for entry in run.entries())
+
+
+async def test_a_peer_whose_answers_bring_nothing_is_left_for_another(
+    lab: RepairLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = await lab.ledger(entries=10, last=9)
+    lab.fleet[1].lose(ledger.ledger_id, range(10))
+    read, asked = lab.fleet.read, list[BookieId]()
+
+    async def stuck(bookie: BookieId, request: ReadRequest, **more: Any) -> Any:
+        asked.append(bookie)
+        assert asked.count(bookie) < 10, "asked again and again"
+        status, reply = await read(bookie, request, **more)
+        is_stuck = bookie == asked[0] and reply is not None
+        if not is_stuck:
+            return status, reply
+        return status, replace(reply, answered_through=EntryId(request.first - 1), runs=())
+
+    monkeypatch.setattr(lab.fleet, "read", stuck)
+    copied = await copy(lab, ledger.ledger_id)
+    assert len(copied.entries) == 10 and asked.count(asked[0]) == 1
