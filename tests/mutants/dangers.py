@@ -130,4 +130,15 @@ REVIEW: Final = (
 )
 """Of the review of issue 17, by its items."""
 
-DANGERS: Final = frozenset((*MODEL_ROWS, *SCENARIOS, *ISSUE, *KIND_REVIEW, *REVIEW))
+CLASSES: Final = (
+    "a rule of single adds is not that of blocks",
+    "a rule of passed-on frames is not that of made ones",
+    "rejected copies beside row splits and compaction",
+    "collection beside a store that lies",
+    "a source that stands still",
+    "a reader forgets what was acknowledged",
+    "a request is answered never or twice",
+)
+"""Of issue 22, item 2: classes of what an outside review planted and no test noticed."""
+
+DANGERS: Final = frozenset((*MODEL_ROWS, *SCENARIOS, *ISSUE, *KIND_REVIEW, *REVIEW, *CLASSES))

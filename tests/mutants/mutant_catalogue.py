@@ -13,6 +13,7 @@ import mutants_lease
 import mutants_log
 import mutants_recovery
 import mutants_repair
+import mutants_ways
 from mutant import Mutant
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
@@ -27,4 +28,5 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *mutants_lease.MUTANTS,
     *mutants_budget.MUTANTS,
     *mutants_bounds.MUTANTS,
+    *mutants_ways.MUTANTS,
 )
