@@ -3,9 +3,12 @@
 import asyncio
 
 import pytest
+from bookie.ids import EntryId
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.status import Status
 from bookie.server.disk_reads import READS_PER_CONNECTION_MAX
+from bookie.server.stock_reads import FoundEntries
+from bookie.wire.native import ReadReply
 from bookie.wire.stock.messages import Outcome
 from server_lab import ME, ServerLab
 from stock_client import NEVER, StockLab, V2Client, V3Client, entry, lac_body
@@ -310,3 +313,16 @@ async def test_the_space_of_the_ledger_disks_is_told(stock3: StockLab) -> None:
     [found] = await stock3.ask(stock3.frames.info())
     told = found.message.getBookieInfoResponse
     assert 0 < told.freeDiskSpace < told.totalDiskCapacity
+
+
+# ---- what an answer says of each entry ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("absent", [Status.NO_SUCH_ENTRY, Status.NO_SUCH_LEDGER, Status.UNKNOWN])
+def test_what_cannot_be_read_is_never_said_to_be_absent(absent: Status) -> None:
+    unknown = ((2, 2), (5, 7))
+    reply = ReadReply(EntryId(-1), EntryId(9), EntryId(9), absent, unknown, ())
+    found = FoundEntries(reply, range(10))
+    for entry_id in map(EntryId, range(10)):
+        is_unread = any(first <= entry_id <= last for first, last in unknown)
+        assert found.status(entry_id) is (Status.IO_ERROR if is_unread else absent)
