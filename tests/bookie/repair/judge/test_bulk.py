@@ -49,6 +49,11 @@ def test_a_bookie_that_did_not_search_is_doubtful_whatever_it_lists(status: Stat
     assert doubtful(Answer(status, WHOLE))
 
 
+@pytest.mark.parametrize("status", [Status.UNREACHABLE, Status.IO_ERROR])
+def test_a_mark_is_no_word_of_a_bookie_that_did_not_search(status: Status) -> None:
+    assert doubtful(Answer(status, WHOLE, limbo=True))
+
+
 def test_a_marked_bookie_that_holds_everything_is_fine_and_counted() -> None:
     columns = ledger_columns([LEDGER_OF_THREE])
     said = [Answer(Status.OK, WHOLE)] * 2 + [Answer(Status.UNKNOWN, WHOLE, limbo=True)]
