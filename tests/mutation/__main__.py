@@ -150,7 +150,8 @@ class _Telling:
 
     def so_far(self, outcomes: Outcomes, *, line: str = "") -> None:
         """The report of a run that is not at its end: of what is judged, and no more."""
-        self._write({module: so_far(found) for module, found in outcomes.items()}, line=line)
+        begun = {module: so_far(found) for module, found in outcomes.items() if any(found)}
+        self._write(begun, line=line)
 
     def report(self, outcomes: Outcomes) -> int:
         """Of all modules: what was not judged by now survives."""

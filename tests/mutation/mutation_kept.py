@@ -48,11 +48,9 @@ class Kept:
         return outcome if one["rests_on"] == self._rests_on(task, outcome) else None
 
     def last_of(self, task: Task) -> Outcome | None:
-        """What is known of it, a survivor also when tests have come that may notice it."""
-        one = self.verdicts.get(_name(task), {})
-        if one.get("verdict") in (Verdict.SURVIVED, Verdict.UNREACHED):
-            return Outcome(Verdict(one["verdict"]), one["by"], one["seconds"])
-        return self.of(task)
+        """Its last verdict, also when files of tests have changed since."""
+        one = self.verdicts.get(_name(task))
+        return Outcome(Verdict(one["verdict"]), one["by"], one["seconds"]) if one else None
 
     def keep(self, task: Task, outcome: Outcome) -> None:
         """At once: the run may end at any moment."""

@@ -275,12 +275,12 @@ def test_a_survivor_is_judged_again_when_any_of_its_tests_changes(tmp_path: Path
     assert kept(tmp_path).of(Task(mutant(), TASK.tests[:1])) is None
 
 
-def test_a_report_so_far_counts_a_survivor_though_tests_have_come(tmp_path: Path) -> None:
+def test_a_report_so_far_is_of_the_last_verdicts_and_of_no_others(tmp_path: Path) -> None:
     kept(tmp_path).keep(TASK, judge(Verdict.SURVIVED, ""))
-    later = kept(tmp_path, test_s="other")
-    assert later.of(TASK) is None and later.last_of(TASK) == judge(Verdict.SURVIVED, "")
     kept(tmp_path).keep(TASK, judge())
-    assert kept(tmp_path, test_quorum="other").last_of(TASK) is None
+    later = kept(tmp_path, test_quorum="other")
+    assert later.of(TASK) is None and later.last_of(TASK) == judge()
+    assert later.last_of(Task(replace(mutant(), original="other"), TASK.tests)) is None
     assert row("m", so_far([None, judge()]), equivalent=0).mutants == 1
 
 
