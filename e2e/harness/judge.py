@@ -133,12 +133,12 @@ class Judge:
     def _acknowledges(self) -> bool:
         """By its notes; where there are none yet, it may have failed."""
         ended = self._ended()
-        assert not ended, (ended, self._read("log"))
+        assert ended is None, (ended, self._read("log"))
         return self._inside(f"grep -cm1 ^ack {self._file('acks')} || :").strip() == "1"
 
-    def _ended(self) -> str:
-        """Its exit code; empty while it writes."""
-        return self._inside(f"cat {self._file('ended')} || :").strip()
+    def _ended(self) -> str | None:
+        """Its exit code; None while it writes."""
+        return self._inside(f"cat {self._file('ended')} || :").strip() or None
 
     def _hand_over(self, archive: Path) -> None:
         """Into the pod."""
