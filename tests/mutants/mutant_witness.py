@@ -40,6 +40,8 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.when == "call" and report.passed:
         passed.append(report.nodeid)
+    elif report.when == "teardown" and report.nodeid in failed:
+        pass  # it has failed already: what it leaves behind says nothing more
     elif report.failed or report.skipped:
         reason = _reason(report.longrepr)
         is_verdict = report.when == "call" and report.failed
