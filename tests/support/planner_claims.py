@@ -31,6 +31,12 @@ _SUMS: Final = ("entries_recovered", "entries_copied", "ledgers_recovered", "att
 def checked_plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) -> Plan:
     """The plan; AssertionError where it breaks what must hold of every one."""
     made = _plan(cluster, observed, previous)
+    check(made, cluster, observed, previous)
+    return made
+
+
+def check(made: Plan, cluster: BookieCluster, observed: Observed, previous: ClusterStatus) -> None:
+    """All claims. Put aside by a test whose own judge is to see a bug in the planner."""
     status = made.status
     _check_generations(status, generation=cluster.metadata.generation)
     _check_conditions(status.conditions, before=previous.conditions, now=observed.now)
@@ -42,7 +48,6 @@ def checked_plan(cluster: BookieCluster, observed: Observed, previous: ClusterSt
         once for once, count in Counter(e.once for e in made.events if e.once).items() if count > 1
     ]
     assert not twice, f"said more than once in one pass: {twice}"
-    return made
 
 
 def _check_generations(status: ClusterStatus, *, generation: int) -> None:
