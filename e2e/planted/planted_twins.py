@@ -73,10 +73,24 @@ TWINS: Final[tuple[Twin, ...]] = (
         seen="waiting for blocked by SuspectDisk",
     ),
     Twin(
-        "o",
+        "pp",
         "a drain that moves nothing, and an audit that sees every copy",
         MOVES_NOTHING.patches,
-        seen=r"'exitCode': [45]|'findings'|the check failed|'missing'",
+        seen=r"'exitCode': 4|exit_code|the check failed",
+    ),
+    Twin(
+        "o",
+        "an operator that empties a bookie while another one is in limbo",
+        (
+            Patch(
+                BUDGET,
+                old="        general = self._general_refusal(action, candidate, without_marks=True)\n"
+                "        others = self._others(candidate)\n"
+                "        if general is None and others:\n",
+                new="        general, others = None, ''\n        if general is None and others:\n",
+            ),
+        ),
+        seen="waiting for ScaleDownBlocked=True LimboPresent",
     ),
     Twin(
         "k",
