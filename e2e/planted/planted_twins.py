@@ -84,7 +84,8 @@ TWINS: Final[tuple[Twin, ...]] = (
         (
             Patch(
                 BUDGET,
-                old="        general = self._general_refusal(action, candidate, without_marks=True)\n"
+                old="        general = "
+                "self._general_refusal(action, candidate, without_marks=True)\n"
                 "        others = self._others(candidate)\n"
                 "        if general is None and others:\n",
                 new="        general, others = None, ''\n        if general is None and others:\n",
