@@ -61,7 +61,7 @@ soak: install ; $(BIN)/python tests/soak --minutes $(MINUTES) $(if $(SEED),--see
 judge: install ; $(BIN)/python e2e/judge
 judge-local: install ; $(BIN)/python e2e/judge/local.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(MODE:%=--mode %) $(TLS:%=--tls %) --json $(RESULTS)/judge.json
 judge-mutants: install ; PYTHONPATH=tests/mutants $(BIN)/python e2e/judge/planted.py $(TLS:%=--tls %) --json $(RESULTS)/judge-mutants.json
-chaos: install ; PYTHONPATH=e2e $(BIN)/python e2e/chaos --minutes $(MINUTES) $(SEED:%=--seed %) --json $(RESULTS)/chaos.json
+chaos: install ; PYTHONPATH=e2e:e2e/judge $(BIN)/python e2e/chaos --minutes $(MINUTES) $(SEED:%=--seed %) --json $(RESULTS)/chaos.json
 e2e-mutants: install ; PYTHONPATH=e2e:e2e/judge:tests/mutants $(BIN)/python e2e/planted $(ONLY:%=--only %) --json $(RESULTS)/e2e-mutants.json
 test-java: install
 	$(foreach fleet,$(FLEET),$(BIN)/python tests/java --fleet $(fleet) $(SECURED) $(if $(ONLY),--only $(ONLY)) &&) true
@@ -74,7 +74,7 @@ test-pulsar: install ; PYTHONPATH=$(PULSAR_PATH) $(BIN)/python tests/pulsar $(ST
 test-dlog: install ; PYTHONPATH=$(DLOG_PATH) $(BIN)/python tests/dlog $(STRUCK) $(if $(LONG),--long) --json $(RESULTS)/dlog$(if $(PLANTED),-planted).json
 test-apache: install ; $(foreach fleet,$(or $(filter ours apache,$(FLEET)),ours),PYTHONPATH=tests/java $(BIN)/python tests/apache --fleet $(fleet) $(if $(MODE),--durability $(MODE)) $(if $(SHORT),--short) $(if $(PUBLISH),--publish) $(ONLY:%=--only %) --json $(RESULTS)/apache-tests.json &&) true
 test-security: install ; PYTHONPATH=tests/security $(BIN)/python tests/security $(if $(JSON),--json $(JSON))
-test-security-kind: install ; PYTHONPATH=tests/security:e2e $(BIN)/python tests/security --kubernetes --json $(or $(JSON),$(RESULTS)/security-kind.json)
+test-security-kind: install ; PYTHONPATH=tests/security:e2e:e2e/judge $(BIN)/python tests/security --kubernetes --json $(or $(JSON),$(RESULTS)/security-kind.json)
 cert-manager:
 	cd e2e/cert-manager && CGO_ENABLED=0 go build -o $(CURDIR)/build/cert-manager/controller github.com/cert-manager/cert-manager/cmd/controller
 	cp -r "$$(cd e2e/cert-manager && go list -m -f '{{.Dir}}' github.com/cert-manager/cert-manager)/deploy/crds" build/cert-manager/ && chmod -R u+w build/cert-manager

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from harness.settings import ROOT
-from mutant_overlay import replaced_once
+from planted_images import patched
 from planted_twins import TWINS, Twin, is_caught
 
 STORIES = "".join(path.read_text() for path in Path(ROOT, "e2e", "stories").glob("test_*.py"))
@@ -14,11 +14,8 @@ STORIES = "".join(path.read_text() for path in Path(ROOT, "e2e", "stories").glob
 @pytest.mark.parametrize("twin", TWINS, ids=lambda twin: f"{twin.story}: {twin.bug}")
 class TestTwin:
     def test_its_patches_stand_once_in_the_code(self, twin: Twin) -> None:
-        texts: dict[str, str] = {}
-        for patch in twin.patches:
-            text = texts.get(patch.file) or (ROOT / patch.file).read_text(encoding="utf-8")
-            texts[patch.file] = replaced_once(text, patch.old, patch.new, at=patch.file)
-            compile(texts[patch.file], patch.file, "exec")
+        for file, text in patched(twin.patches).items():
+            compile(text, file, "exec")
 
     def test_there_is_one_such_story(self, twin: Twin) -> None:
         assert len(re.findall(rf'mark\.story\(\s*"{twin.story}"', STORIES)) == 1

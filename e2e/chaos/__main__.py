@@ -16,11 +16,11 @@ from typing import Final
 from bookie.testing.apache import NoToolsError
 from bookie.testing.figures import tell
 from chaos_run import Chaos
-from harness import judge
 from harness.kind import NoClusterError, bring_up, load_images
 from harness.operator import Operator
 from harness.settings import Settings
 from harness.story import Story
+from judge_java import build
 
 SEEDS: Final = 1_000_000
 LETTER: Final = "chaos"
@@ -34,7 +34,7 @@ def main() -> int:
     options = parser.parse_args()
     seed = random.randrange(SEEDS) if options.seed is None else options.seed
     try:
-        judge.classpath()
+        build().classpath()
         kind = bring_up(Settings.from_environment())
         load_images(kind)
     except (NoToolsError, NoClusterError) as error:

@@ -12,15 +12,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from bookie.testing.apache import Build
+from judge_java import FOLDER, build
 
 from harness.commands import CommandError
 from harness.kube import Kube, Object, wait_for
 from harness.manifests import JUDGE, JUDGE_FOLDER, judge_pod, tls_words
 from harness.settings import PATIENCE, ROOT
 
-HERE: Final = ROOT / "e2e" / "judge"
-FOLDER: Final = ROOT / "build" / "judge"
 LOG_SETTINGS: Final = ROOT / "bookie" / "src" / "bookie" / "testing" / "apache-log4j2.properties"
 ARCHIVE: Final = FOLDER / "pod.tar"
 NOT_IN_A_POD: Final = ("junit", "rocksdb", "opentest4j", "apiguardian")
@@ -43,17 +41,6 @@ read -r number || :
   echo $? >/notes/ended-$number; } </dev/null >/dev/null 2>&1 &
 """
 """It goes on when whoever began it has gone; the number of the write comes by stdin."""
-
-WHOLE: Final = 0
-ENTRY_LOST: Final = 3
-COPY_MISSING: Final = 4
-NOT_JUDGED: Final = 5
-
-
-def classpath() -> str:
-    """Of the judge, built where needed; NoToolsError without Maven or a JDK."""
-    programs = tuple(sorted((HERE / "src").rglob("*.java")))
-    return Build(HERE / "pom.xml", programs, FOLDER).classpath()
 
 
 def archive() -> Path:
@@ -82,9 +69,9 @@ class Judge:
         """How often it began to write: each has notes of its own."""
 
     def start(self, *, seed: int, options: Sequence[str] = OPTIONS) -> "Judge":
-        """Begin to write, and wait until something is acknowledged."""
+        """Begin to write, and wait for the first acknowledgement; NoToolsError without a JDK."""
         if not self._writes:
-            classpath()
+            build().classpath()
             self._kube.apply(judge_pod(self._kube.namespace, self._clients))
             self._kube("wait", f"pod/{JUDGE}", "--for=condition=Ready", f"--timeout={START_S}s")
             self._hand_over(archive())

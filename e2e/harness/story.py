@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from bookie.testing.apache import NoToolsError
+from judge_java import ENTRY_LOST, WHOLE
 
 from harness import manifests
 from harness.artifacts import dump
 from harness.claims import is_whole, out_at_once, seconds_after_up
 from harness.faults import Faults
 from harness.fleet import BKC, BKT, Fleet, condition_of
-from harness.judge import CHECK_S, ENTRY_LOST, OPTIONS, WHOLE, Judge
+from harness.judge import CHECK_S, OPTIONS, Judge
 from harness.kind import Kind
 from harness.kube import Kube, Object, wait_for
 from harness.load import Load

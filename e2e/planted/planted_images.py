@@ -30,11 +30,8 @@ BUILD_S: Final = 180.0
 def plant(patches: Iterable[Patch], folder: Path) -> list[str]:
     """Gives all three images the tag, with the patches where they belong; the patched ones."""
     folder.mkdir(parents=True, exist_ok=True)
-    texts: dict[str, str] = {}
-    for patch in patches:
-        text = texts.get(patch.file) or (ROOT / patch.file).read_text(encoding="utf-8")
-        texts[patch.file] = replaced_once(text, patch.old, patch.new, at=patch.file)
-    patched = []
+    texts = patched(patches)
+    images = []
     for image in IMAGES:
         name = image.removesuffix(f":{TAG}")
         mine = {
@@ -42,11 +39,20 @@ def plant(patches: Iterable[Patch], folder: Path) -> list[str]:
         }
         if mine:
             _build(image, f"{name}:{PLANTED}", mine, folder)
-            patched.append(name)
+            images.append(name)
         else:
             run(("docker", "tag", image, f"{name}:{PLANTED}"))
-    assert patched, f"no image runs {', '.join(texts)}"
-    return patched
+    assert images, f"no image runs {', '.join(texts)}"
+    return images
+
+
+def patched(patches: Iterable[Patch]) -> dict[str, str]:
+    """The files that they change, as they are then; StaleMutantError where one does not fit."""
+    texts: dict[str, str] = {}
+    for patch in patches:
+        text = texts.get(patch.file) or (ROOT / patch.file).read_text(encoding="utf-8")
+        texts[patch.file] = replaced_once(text, patch.old, patch.new, at=patch.file)
+    return texts
 
 
 def _ran_by(file: str) -> tuple[str, ...]:

@@ -16,6 +16,26 @@ ROLLOUTS: Final = "operator/src/bookie_operator/plan/rollouts.py"
 INSPECTION: Final = "bookie/src/bookie/boot/inspection.py"
 VERDICTS: Final = "bookie/src/bookie/boot/verdicts.py"
 
+RESTARTS_AT_WILL: Final = (
+    Patch(
+        BUDGET,
+        old="        if others and not self._is_most_broken(candidate):\n",
+        new="        if False:\n",
+    ),
+    Patch(
+        BUDGET,
+        old="        if len(out) <= limit:\n",
+        new="        if True:\n",
+    ),
+    Patch(
+        ROLLOUTS,
+        old="    return _halted(pass_, candidate) or _unproven(pass_, candidate)"
+        " or _hurried(pass_, candidate)\n",
+        new="    return None\n",
+    ),
+)
+"""Whoever is out or fails with new settings keeps nobody from being restarted."""
+
 
 @dataclass(frozen=True, slots=True)
 class Twin:
@@ -96,24 +116,7 @@ TWINS: Final[tuple[Twin, ...]] = (
     Twin(
         "k",
         "an operator that restarts while others are out",
-        (
-            Patch(
-                BUDGET,
-                old="        if others and not self._is_most_broken(candidate):\n",
-                new="        if False:\n",
-            ),
-            Patch(
-                BUDGET,
-                old="        if len(out) <= limit:\n",
-                new="        if True:\n",
-            ),
-            Patch(
-                ROLLOUTS,
-                old="    return _halted(pass_, candidate) or _unproven(pass_, candidate)"
-                " or _hurried(pass_, candidate)\n",
-                new="    return None\n",
-            ),
-        ),
+        RESTARTS_AT_WILL,
         seen="bookies were out at once, expected 1",
     ),
     Twin(
@@ -131,24 +134,7 @@ TWINS: Final[tuple[Twin, ...]] = (
     Twin(
         "aa",
         "an operator that goes on with an image that fails",
-        (
-            Patch(
-                ROLLOUTS,
-                old="    return _halted(pass_, candidate) or _unproven(pass_, candidate)"
-                " or _hurried(pass_, candidate)\n",
-                new="    return None\n",
-            ),
-            Patch(
-                BUDGET,
-                old="        if others and not self._is_most_broken(candidate):\n",
-                new="        if False:\n",
-            ),
-            Patch(
-                BUDGET,
-                old="        if len(out) <= limit:\n",
-                new="        if True:\n",
-            ),
-        ),
+        RESTARTS_AT_WILL,
         seen="RolloutHalted|nobody else was touched|out at once",
     ),
     Twin(

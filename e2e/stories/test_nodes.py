@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 from harness.fleet import bookie_of, condition_of
 from harness.kube import wait_for
-from harness.story import Story
+from harness.story import BOOKIE_PODS, Story
 
 DETECT_S = 180.0
 """The node's lease runs out (40 s), and the operator asks the node once a minute."""
@@ -16,7 +16,6 @@ BACK_S = 300.0
 LOST_DELAY_S = 60
 LOST_S = 240.0
 """The delay, a re-replication, and the wait for a node's lease before."""
-BOOKIES = "bookkeeper.bookie-operator.dev/component=bookie"
 BOOKIE = "bookkeeper.bookie-operator.dev/bookie"
 FOR_BOOKIES = "e2e/bookies"
 HOSTNAME = "kubernetes.io/hostname"
@@ -65,16 +64,20 @@ def labelled(story: Story, kept: str) -> Iterator[None]:
 
 
 def on_node(story: Story, node: str) -> set[str]:
-    pods = story.kube.items("pods", BOOKIES)
+    pods = story.kube.items("pods", BOOKIE_PODS)
     return {p["metadata"]["labels"][BOOKIE] for p in pods if p["spec"]["nodeName"] == node}
+
+
+def node_to_lose(story: Story) -> str:
+    found = workers(story)
+    if len(found) < 2:
+        pytest.skip("one node: a kind cluster with two workers has one to lose")
+    return found[-1]
 
 
 def with_the_fifth_alone(story: Story) -> str:
     """A fleet that is written to; the node that has its fifth bookie and nothing else."""
-    found = workers(story)
-    if len(found) < 2:
-        pytest.skip("one node: a kind cluster with two workers has one to lose")
-    lost = found[-1]
+    lost = node_to_lose(story)
     with story.faults.cordoned(lost):  # so that operator, ZooKeeper and writer are on another one
         story.operator.renew()
         story.up()
@@ -126,10 +129,7 @@ def test_a_node_that_is_lost_for_good_is_done_without(story: Story) -> None:
 
 @pytest.mark.story("ss", "ZooKeeper's node stopped for longer than its sessions, and back")
 def test_a_fleet_outlives_the_node_of_its_metadata_store(story: Story) -> None:
-    found = workers(story)
-    if len(found) < 2:
-        pytest.skip("one node: a kind cluster with two workers has one to lose")
-    lost = found[-1]
+    lost = node_to_lose(story)
     with labelled(story, lost):
         story.up(
             {

@@ -14,9 +14,8 @@ from harness.kube import Object, wait_for
 from harness.manifests import BOOKIE_IMAGE, OFF, REPAIR_IMAGE, WRITER_SCRIPT
 from harness.operator import Operator
 from harness.settings import IMAGES, ROOT, TAG
-from harness.story import Story
+from harness.story import BOOKIE_PODS, Story
 
-BOOKIES = "bookkeeper.bookie-operator.dev/component=bookie"
 ROLL_S = 420.0
 """Every bookie stopped with its flush and started again, one after the other."""
 LEAVES_S = 240.0
@@ -42,13 +41,13 @@ def of(image: str, tag: str) -> str:
 
 def bookie_pods(story: Story) -> dict[str, str]:
     """uids by name."""
-    pods = story.kube.items("pods", BOOKIES)
+    pods = story.kube.items("pods", BOOKIE_PODS)
     return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods}
 
 
 def runs_this_version(story: Story) -> bool:
     """All bookies; between two restarts the cluster is whole, too."""
-    pods = story.kube.items("pods", BOOKIES)
+    pods = story.kube.items("pods", BOOKIE_PODS)
     return all(pod["spec"]["containers"][0]["image"] == BOOKIE_IMAGE for pod in pods)
 
 

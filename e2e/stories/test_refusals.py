@@ -9,9 +9,8 @@ from harness.claims import by_spark
 from harness.fleet import claim_name, condition_of
 from harness.kube import Object, wait_for
 from harness.manifests import CLUSTER, SPEC
-from harness.story import Story
+from harness.story import BOOKIE_PODS, Story
 
-BOOKIE_PODS = "bookkeeper.bookie-operator.dev/component=bookie"
 QUOTA = "full"
 REFUSED = f"exceeded quota: {QUOTA}"
 OTHER_CLASS = "e2e-other"

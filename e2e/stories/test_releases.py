@@ -6,7 +6,7 @@ from harness.fleet import BKC
 from harness.kube import Object
 from harness.operator import Operator
 from harness.settings import ROOT, TAG
-from harness.story import Story
+from harness.story import BOOKIE_PODS, Story
 
 OLDER = ROOT / "e2e" / "fixtures" / "bookie-operator-0.0.9.tgz"
 OLDER_TAG = "0.0.9"
@@ -23,7 +23,7 @@ def knows_field(story: Story) -> bool:
 
 def bookie_pods(story: Story) -> dict[str, str]:
     """uids by name."""
-    pods = story.kube.items("pods", "bookkeeper.bookie-operator.dev/component=bookie")
+    pods = story.kube.items("pods", BOOKIE_PODS)
     return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods}
 
 

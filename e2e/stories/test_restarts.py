@@ -7,8 +7,8 @@ import pytest
 from harness.claims import by_spark, detected_and_cleared_in_time
 from harness.commands import CommandError
 from harness.fleet import condition_of, pod_name
-from harness.judge import NOT_JUDGED, WHOLE
 from harness.story import Story
+from judge_java import NOT_JUDGED, WHOLE
 
 DEMO_SIZE = (500, 200)
 """Ledgers and MiB that limbo of a bookie must clear of within CLEAR_S."""

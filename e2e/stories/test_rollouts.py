@@ -4,7 +4,7 @@ import pytest
 from harness.fleet import bookie_of, condition_of
 from harness.kube import Object
 from harness.manifests import BOOKIE_IMAGE, CLUSTER
-from harness.story import Story
+from harness.story import BOOKIE_PODS, Story
 
 ROLL_S = 240.0
 """Every bookie stopped with its flush and started again, one after the other."""
@@ -17,7 +17,7 @@ LAST = "bookie-3"
 
 def images(story: Story) -> dict[str, str]:
     """By bookie, as the pods have them: not the operator's word."""
-    pods = story.kube.items("pods", "bookkeeper.bookie-operator.dev/component=bookie")
+    pods = story.kube.items("pods", BOOKIE_PODS)
     label = "bookkeeper.bookie-operator.dev/bookie"
     return {pod["metadata"]["labels"][label]: pod["spec"]["containers"][0]["image"] for pod in pods}
 

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 import pytest
 from harness.kube import Object, wait_for
 from harness.manifests import CLUSTER, WRITER
-from harness.story import Story
+from harness.story import BOOKIE_PODS, Story
 
 ZONE = "topology.kubernetes.io/zone"
 LEDGERS = 12
 """Pairs of bookies taken without racks in mind are of one zone once in three times."""
 RACK_S = 60.0
-BOOKIES = "bookkeeper.bookie-operator.dev/component=bookie"
 BOOKIE = "bookkeeper.bookie-operator.dev/bookie"
 
 
@@ -32,7 +31,7 @@ def zones(story: Story) -> Iterator[dict[str, str]]:
 
 def racks_by_nodes(story: Story, zones: dict[str, str]) -> dict[str, str]:
     """Where the scheduler put each bookie's pod: the API server's word."""
-    pods = story.kube.items("pods", BOOKIES)
+    pods = story.kube.items("pods", BOOKIE_PODS)
     nodes = {pod["metadata"]["labels"][BOOKIE]: pod["spec"]["nodeName"] for pod in pods}
     return {bookie: f"/{zones[node]}" for bookie, node in nodes.items()}
 

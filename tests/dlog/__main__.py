@@ -27,7 +27,7 @@ from dlog_world import BUILD, DlogError, World
 from judge_fleet import MODES, TLS_MODES, FleetError
 from pulsar_claims import Document, Outcome
 from pulsar_copies import CopiesError
-from pulsar_fleet import APACHE, FLEETS, OURS, fleet_of
+from pulsar_fleet import APACHE, FLEETS, OURS, end, fleet_of
 from pulsar_planted import Plant, chosen, report
 from pulsar_plants import ANSWERS_OLDER, DENIES_TO_RECOVERY, FENCES_NOBODY, FORGETS
 from pulsar_tls import Secured
@@ -133,12 +133,6 @@ def outcome(
         print(f"test-dlog: {error}")
         return Outcome(error=str(error)) if world is None else world.outcome(str(error))
     return world.outcome()
-
-
-def end(*_: object) -> None:
-    """Everything is stopped on the way out; a second SIGTERM must not cut that short."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    sys.exit(1)
 
 
 def main() -> int:

@@ -26,7 +26,7 @@ from pulsar_broker import Broker, BrokerError
 from pulsar_claims import Document, Outcome
 from pulsar_copies import CopiesError
 from pulsar_faults import faults, restart_broker
-from pulsar_fleet import FLEETS, OURS, fleet_of
+from pulsar_fleet import FLEETS, OURS, end, fleet_of
 from pulsar_planted import Plant, chosen, report
 from pulsar_plants import ANSWERS_OLDER, DENIES_TO_RECOVERY, FORGETS
 from pulsar_release import CLIENT, Release, release
@@ -145,12 +145,6 @@ def outcome(
         print(f"test-pulsar: {error}")
         return Outcome(error=str(error)) if world is None else world.outcome(str(error))
     return world.outcome()
-
-
-def end(*_: object) -> None:
-    """Everything is stopped on the way out; a second SIGTERM must not cut that short."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    sys.exit(1)
 
 
 def main() -> int:

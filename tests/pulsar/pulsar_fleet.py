@@ -3,8 +3,10 @@
 Both are struck and waited for by the same words. Apache's are those on the class path.
 """
 
+import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -212,3 +214,9 @@ def fleet_of(
     if whose == APACHE:
         return ApacheBookies(folder, classpath)
     return OurBookies.made(folder, mode=mode, tls=tls, environment=environment)
+
+
+def end(*_: object) -> None:
+    """Everything is stopped on the way out; a second SIGTERM must not cut that short."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(1)
