@@ -10,6 +10,7 @@ from harness.kube import Object, wait_for
 from harness.operator import signal_containers
 
 GONE_S: Final = 90.0
+RUNNING_S: Final = 60.0
 UNFLUSHED_S: Final = 60.0
 UNFLUSHED_BYTES: Final = 200_000
 """Enough that a kill now forgets entries; the writer gives a bookie this much in a second."""
@@ -67,23 +68,33 @@ class Faults:
             self._signal("CONT", bookie)
 
     def _signal(self, signal: str, *bookies: str) -> None:
-        pods = [self._fleet.pod(bookie) for bookie in bookies]
+        pods = [self._running(bookie) for bookie in bookies]
         nodes = {str(pod["spec"]["nodeName"]) for pod in pods}
         for node in nodes:
             mine = [container_id(pod) for pod in pods if pod["spec"]["nodeName"] == node]
             signal_containers(self._kind, node, mine, signal)
 
+    def _running(self, bookie: str) -> Object:
+        """Its pod, which has a node, an address and a process: a rollout may just be replacing
+        it."""
+
+        def running() -> Object | None:
+            pod = self._fleet.pod(bookie)
+            return pod if is_running(pod) else None
+
+        return wait_for(f"a process in the pod of {bookie}", running, seconds=RUNNING_S)
+
     def _wait_unflushed(self, bookie: str) -> None:
         wait_for(
             f"{bookie} to hold {UNFLUSHED_BYTES} bytes only in memory",
-            lambda: self._fleet.metric(bookie, "bookie_unflushed_bytes") >= UNFLUSHED_BYTES,
+            lambda: (self._fleet.metric(bookie, "bookie_unflushed_bytes") or 0) >= UNFLUSHED_BYTES,
             seconds=UNFLUSHED_S,
         )
 
     @contextmanager
     def cut_off(self, bookie: str) -> Iterator[None]:
         """No packet goes between the bookie's pod and another one; the kubelet still meets it."""
-        pod = self._fleet.pod(bookie)
+        pod = self._running(bookie)
         node, address = str(pod["spec"]["nodeName"]), str(pod["status"]["podIP"])
         rules = (f"FORWARD -s {address} -j DROP", f"FORWARD -d {address} -j DROP")
         self._kind.on_node(node, "; ".join(f"iptables -I {rule}" for rule in rules))
@@ -197,6 +208,13 @@ class Faults:
 
     def _scale(self, bookie: str, replicas: int) -> None:
         self._kube("scale", "statefulset", set_name(bookie), f"--replicas={replicas}")
+
+
+def is_running(pod: Object, container: str = "bookie") -> bool:
+    """It has an address, and a process in this container."""
+    states = pod["status"].get("containerStatuses") or []
+    runs = [one["name"] for one in states if "running" in one["state"]]
+    return bool(pod["status"].get("podIP")) and container in runs
 
 
 def container_id(pod: Object, container: str = "bookie") -> str:

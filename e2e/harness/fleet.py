@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from harness import manifests
+from harness.commands import CommandError
 from harness.kube import Kube, LateError, Object, wait_for
 from harness.manifests import CLUSTER, OFF, WRITER
 from harness.settings import ROOT
@@ -74,12 +75,16 @@ class Fleet:
                 return datetime.fromisoformat(line.split()[0])
         raise AssertionError(f"the log of {bookie} does not say {wanted!r}")
 
-    def metric(self, bookie: str, name: str) -> float:
-        """One figure of the bookie's own /metrics."""
+    def metric(self, bookie: str, name: str) -> float | None:
+        """One figure of the bookie's own /metrics; None while its pod cannot be asked."""
         path = (
             f"/api/v1/namespaces/{self.kube.namespace}/pods/{pod_name(bookie)}:8080/proxy/metrics"
         )
-        for line in self.kube.raw(path).splitlines():
+        try:
+            lines = self.kube.raw(path).splitlines()
+        except CommandError:
+            return None
+        for line in lines:
             if line.startswith(f"{name} "):
                 return float(line.split()[-1])
         raise AssertionError(f"{bookie} has no metric {name}")

@@ -127,7 +127,7 @@ def test_any_bookie_can_be_given_up(story: Story) -> None:
 
 
 def holds_ledgers(story: Story, bookie: str) -> bool:
-    return story.fleet.metric(bookie, "bookie_unflushed_bytes") > 0
+    return (story.fleet.metric(bookie, "bookie_unflushed_bytes") or 0) > 0
 
 
 def is_draining(cluster: Object) -> bool:
