@@ -46,6 +46,18 @@ def test_files_of_deleted_ledgers_go_and_the_rest_stays_readable(kit: StorageKit
     kit.storage.close()
 
 
+def test_the_file_that_is_left_is_on_the_disk_before_all_others_go(kit: StorageKit) -> None:
+    kit.add(run(1, 0))
+    kit = kit.reopened()
+    kit.storage.maintenance.delete_ledgers([L1])
+    kit.storage.maintenance.checkpoint()
+    kit.add(run(2, 0))  # begins the next file, in memory
+    assert kit.compact().files_deleted == 1
+    kit = kit.after_power_cut()
+    assert not kit.storage.report.is_suspect and kit.held(2) == ids((0, 0))
+    kit.end()
+
+
 def test_files_that_are_mostly_alive_stay(kit: StorageKit) -> None:
     fill(kit)
     kit.storage.maintenance.delete_ledgers([L1])

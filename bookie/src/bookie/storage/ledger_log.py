@@ -254,6 +254,9 @@ class LedgerLog:
                 f"{self._directory}: log file {file_id} cannot be deleted; "
                 f"expected one of {self._file_ids[:-1]}"
             )
+        if self.stream.synced_at <= (self._last_id(), HEADER_BYTES):
+            # The last file is begun in memory: before any other goes, a crash must find it.
+            self.stream.sync()
         self._readers.forget(file_id)
         self._disk.unlink(self._path(file_id))
         self._disk.sync_directory(self._directory)
