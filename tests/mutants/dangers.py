@@ -134,6 +134,7 @@ CLASSES: Final = (
     "a rule of single adds is not that of blocks",
     "a rule of passed-on frames is not that of made ones",
     "rejected copies beside row splits and compaction",
+    "a compaction beside a crash",
     "collection beside a store that lies",
     "a source that stands still",
     "a reader forgets what was acknowledged",

@@ -9,8 +9,11 @@ BLOCKS: Final = "bookie/src/bookie/wire/stock/blocks.py"
 COLLECT: Final = "bookie/src/bookie/server/collect.py"
 COMPACTION: Final = "bookie/src/bookie/storage/compaction.py"
 COPY: Final = "bookie/src/bookie/repair/mend/copy.py"
+INDEX_ROWS: Final = "bookie/src/bookie/storage/index_rows.py"
+MAINTENANCE: Final = "bookie/src/bookie/storage/maintenance.py"
 DIRECTORY: Final = "bookie/src/bookie/storage/directory.py"
 POOL: Final = "bookie/src/bookie/client/pool.py"
+LEDGER_LOG: Final = "bookie/src/bookie/storage/ledger_log.py"
 READER: Final = "bookie/src/bookie/client/reader.py"
 STOCK_ADDS: Final = "bookie/src/bookie/server/stock_adds.py"
 
@@ -26,6 +29,7 @@ ORDERS: Final = (
     "tests/bookie/storage/test_maintenance_orders.py::"
     "test_in_whatever_order_maintenance_comes_every_entry_is_what_it_was"
 )
+RECHECKED: Final = "tests/bookie/server/test_recheck.py::"
 COLLECTED: Final = "tests/bookie/server/test_collect.py::"
 COPIED: Final = "tests/bookie/repair/mend/test_copy.py::"
 READ: Final = "tests/bookie/client/test_client_reader.py::"
@@ -74,6 +78,62 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         old="copied = plain_copy(frame) if frame.is_recovery else frame.buffer",
         new="copied = frame.buffer",
         tests=(ORDERS,),
+    ),
+    planted(
+        "the journal brings a rejected copy back",
+        stands_for=("rejected copies beside row splits and compaction",),
+        file=MAINTENANCE,
+        old="            self.journal.begin_file()\n",
+        new="            pass\n",
+        tests=(
+            RECHECKED
+            + "test_a_wrong_copy_that_recovery_brought_is_not_brought_back_by_the_journal",
+        ),
+    ),
+    planted(
+        "a writer's copy keeps recovery's out of the place of a rejected one",
+        stands_for=("rejected copies beside row splits and compaction",),
+        file=DIRECTORY,
+        old="        if frame.ledger_id in self._rejections:\n",
+        new="        if False:\n",
+        tests=(RECHECKED + "test_a_writers_copy_beside_it_does_not_keep_recoverys_copy_out",),
+    ),
+    planted(
+        "a restart forgets where copies were rejected",
+        stands_for=("rejected copies beside row splits and compaction",),
+        file=DIRECTORY,
+        old="        self._rejections = index.rejections()\n",
+        new="        self._rejections: set[LedgerId] = set()\n",
+        tests=(RECHECKED + "test_a_writers_copy_beside_it_does_not_keep_recoverys_copy_out",),
+    ),
+    planted(
+        "a replay leaves out recovery's copy beside one that is to be dropped",
+        stands_for=("rejected copies beside row splits and compaction",),
+        file=DIRECTORY,
+        old="        return bool(wanted - holding(good))\n",
+        new="        return bool(wanted - entries_of(r for r in good if not r.is_rejected))\n",
+        tests=(ORDERS,),
+    ),
+    planted(
+        "a writer's copy counts in the place of a rejected one",
+        stands_for=("rejected copies beside row splits and compaction",),
+        file=INDEX_ROWS,
+        old="    return held - (rejected - renewed)\n",
+        new="    return held\n",
+        tests=(
+            RECHECKED + "test_a_writers_copy_of_it_is_not_held_before_the_checkpoint_that_drops_it",
+        ),
+    ),
+    planted(
+        "a log file goes before the one that is left is on the disk",
+        stands_for=("a compaction beside a crash",),
+        file=LEDGER_LOG,
+        old="        if self.stream.synced_at <= (self._last_id(), HEADER_BYTES):\n",
+        new="        if False:\n",
+        tests=(
+            "tests/bookie/storage/test_compaction.py::"
+            "test_the_file_that_is_left_is_on_the_disk_before_all_others_go",
+        ),
     ),
     planted(
         "what no listing shows goes without a read of its own",

@@ -16,6 +16,7 @@ from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from bookie.server.marks import Marks
 from bookie.server.recheck import ENTRIES_MAX, recheck
 from bookie.server.state import BookieState
+from bookie.storage.modes import DurabilityMode
 from bookie.testing.metadata import FaultyStore
 from storage_kit import StorageKit, ids
 
@@ -88,6 +89,38 @@ async def test_a_writers_add_does_not_take_its_place(kit: StorageKit, store: Fau
     kit.storage.maintenance.checkpoint()
     assert kit.held(LEDGER) == ids((0, 3), (5, 9))
     kit.storage.close()
+
+
+async def test_a_writers_copy_beside_it_does_not_keep_recoverys_copy_out(
+    kit: StorageKit, store: FaultyStore
+) -> None:
+    kit.add(frame(0, 10, wrong=4))
+    await recheck(kit.storage, store, LEDGER, ids((4, 4)))
+    kit = kit.reopened()
+    kit.add(frame(4, 1), frame(4, 1, recovery=True))
+    kit.storage.maintenance.checkpoint()
+    assert kit.held(LEDGER) == ids((0, 9)) == kit.read(LEDGER, 0, 9)[0]
+
+
+async def test_a_writers_copy_of_it_is_not_held_before_the_checkpoint_that_drops_it(
+    kit: StorageKit, store: FaultyStore
+) -> None:
+    kit.add(frame(0, 10, wrong=4))
+    await recheck(kit.storage, store, LEDGER, ids((4, 4)))
+    kit.add(frame(4, 1))
+    assert kit.held(LEDGER) == ids((0, 3), (5, 9))
+
+
+@pytest.mark.parametrize("mode", DurabilityMode)
+async def test_a_wrong_copy_that_recovery_brought_is_not_brought_back_by_the_journal(
+    tmp_path: Path, store: FaultyStore, mode: DurabilityMode
+) -> None:
+    kit = StorageKit(tmp_path / "bookie", mode)
+    kit.add(frame(0, 10, wrong=4, recovery=True))
+    await recheck(kit.storage, store, LEDGER, ids((4, 4)))
+    kit = kit.after_power_cut()
+    assert kit.held(LEDGER) == ids((0, 3), (5, 9))
+    kit.end()
 
 
 async def test_what_was_rejected_stays_rejected_after_a_kill(

@@ -372,6 +372,31 @@ def test_a_trim_of_everything_keeps_the_file_in_use(journal: Journal, disk: SimD
     assert (again.lost, again.last_sequence()) == (False, 103)
 
 
+def test_behind_the_begin_of_a_file_a_trim_leaves_nothing_of_what_was_before(
+    journal: Journal, disk: SimDisk
+) -> None:
+    write(journal, 0, 1)
+    journal.begin_file()
+    journal.trim(2)
+    write(journal, 2)
+    assert not disk.exists(FIRST)
+    abandon(journal)
+    assert found_in(disk.power_cut())[0] == [payload(2)]
+
+
+def test_on_a_full_disk_no_file_is_begun_and_appends_go_on_in_the_last_one(disk: SimDisk) -> None:
+    disk.capacity_bytes = 2 * SMALL.file_bytes
+    journal = open_journal(disk)
+    write(journal, 0)
+    disk.capacity_bytes = SMALL.file_bytes
+    journal.begin_file()  # the file that was there ahead of time
+    with pytest.raises(DiskFullError, match="free space"):
+        journal.begin_file()
+    write(journal, 1)
+    journal.close()
+    assert found_in(disk)[0] == [payload(0), payload(1)]
+
+
 def test_a_trim_of_nothing_writes_nothing(journal: Journal) -> None:
     write(journal, 0, 1)
     journal.trim(1)

@@ -26,7 +26,7 @@ from bookie.storage.decisions import PersonDecision
 from bookie.storage.disk import Disk
 from bookie.storage.facts import DirectoryFacts
 from bookie.storage.index import INDEX_NAME, Batch, Index, LedgerEnd, Loss
-from bookie.storage.index_rows import RunRow, entries_of, row_of, rows_to_read
+from bookie.storage.index_rows import RunRow, entries_of, holding, row_of, rows_to_read
 from bookie.storage.ledger_log import LedgerLog
 from bookie.storage.log_files import LogSettings
 from bookie.storage.log_scan import Position
@@ -68,6 +68,8 @@ class LedgerDirectory:
         """As in the index; changed by one commit at a time (`Maintenance._committing`)."""
         self._ends = index.ledger_ends()
         """Of every ledger with a row in memory or index."""
+        self._rejections = index.rejections()
+        """Ledgers of which a copy was rejected; the lock guards it."""
         self.has_garbage = True
         """Frames may have died since the last compaction (after an open: unknown)."""
 
@@ -143,10 +145,13 @@ class LedgerDirectory:
         """Locked. True when the memory has all of the frame, waiting for the next checkpoint.
 
         That checkpoint would drop another copy. Of what is in memory no disk has to be asked
-        whether it is good; anything else is for a checkpoint to judge.
+        whether it is good; anything else is for a checkpoint to judge. It drops a writer's copy of
+        what was rejected: of such a ledger only what recovery wrote counts.
         """
         first, last = frame.first_entry_id, frame.last_entry_id
         rows = self._active.overlapping(frame.ledger_id, first=first, last=last)
+        if frame.ledger_id in self._rejections:
+            rows = [row for row in rows if row.is_recovery]
         kept = [row for row in rows if self.log.is_in_memory(row.position)]
         if frame.count == 1:
             return any(row.holds(first) for row in kept)
@@ -243,20 +248,24 @@ class LedgerDirectory:
             rows = self._active.rows(ledger_id)
             if self._frozen is not None:
                 rows += self._frozen.rows(ledger_id)
-        stored = self.index.all_rows(ledger_id)
-        return entries_of(row for row in rows + stored if not row.is_rejected)
+        return holding(rows + self.index.all_rows(ledger_id))
 
     def lacks(self, frame: RunFrame) -> bool:
-        """True when an entry of the frame is not stored, or only in a copy that cannot be read.
+        """True when an entry of the frame is not stored, or only in a copy that is no good, which
+        was rejected or cannot be read.
 
-        The latter counts for recovery's frames only: those replace what is unreadable.
+        The latter counts for recovery's frames only: those replace what is no good.
         """
         wanted = EntrySet.from_runs([(frame.first_entry_id, frame.count, frame.pattern)])
         rows, horizon = self._lookup(
             frame.ledger_id, frame.first_entry_id, int(frame.last_entry_id)
         )
-        good = (r for r in rows if not frame.is_recovery or self.is_readable(frame.ledger_id, r))
-        return horizon < frame.last_entry_id or bool(wanted - entries_of(good))
+        if horizon < frame.last_entry_id:
+            return True
+        if not frame.is_recovery:
+            return bool(wanted - entries_of(rows))
+        good = [r for r in rows if r.is_rejected or self.is_readable(frame.ledger_id, r)]
+        return bool(wanted - holding(good))
 
     # ---- checkpoints ----------------------------------------------------------------------------
 
@@ -311,6 +320,8 @@ class LedgerDirectory:
 
     def reject(self, ledger_id: LedgerId, entries: EntrySet) -> None:
         """Lets go of stored copies, durably. The caller has committed the rows in memory."""
+        with self._lock:
+            self._rejections.add(ledger_id)
         self.index.reject(ledger_id, entries)
         self.has_garbage = True
 
@@ -340,6 +351,7 @@ class LedgerDirectory:
                 if self._frozen is not None:
                     self._frozen.drop(ledger_id)
                 self._ends.pop(ledger_id, None)
+                self._rejections.discard(ledger_id)
 
     def close(self) -> None:
         """Ends the log (flush, sync) and closes the index; raises the first failure."""

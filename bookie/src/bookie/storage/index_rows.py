@@ -4,10 +4,10 @@ One row per run. A row may cover only a part of its frame's entries: ids that we
 keep their first copy, so the rows of one ledger are cut until none overlaps another.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
-from bookie.frames.frame import CONSECUTIVE, Pattern, RunFrame
+from bookie.frames.frame import CONSECUTIVE, FLAG_RECOVERY, Pattern, RunFrame
 from bookie.frames.from_fields import from_fields
 from bookie.protocol.availability import EntrySet
 from bookie.storage.log_scan import Position
@@ -43,6 +43,11 @@ class RunRow(NamedTuple):
     def is_rejected(self) -> bool:
         """Stored, and known to be no good: nothing to read, for recovery's copy to replace."""
         return self.file_id == REJECTED_FILE
+
+    @property
+    def is_recovery(self) -> bool:
+        """Recovery wrote its frame: it takes the place of a copy that is no good."""
+        return bool(self.flags & FLAG_RECOVERY)
 
     def rejected(self) -> "RunRow":
         """This row, with nothing of its entries to be read any more."""
@@ -96,6 +101,20 @@ def rows_of(entries: EntrySet, origin: RunRow) -> list[RunRow]:
 def entries_of(rows: Iterable[RunRow]) -> EntrySet:
     """The union of what the rows cover."""
     return EntrySet.from_runs((row.first, row.entry_count, row.pattern) for row in rows)
+
+
+def holding(rows: Collection[RunRow]) -> EntrySet:
+    """What a ledger has of which these are the rows, in memory and index.
+
+    It is what the next checkpoint makes of them: in the place of a rejected copy it puts recovery's
+    and no other.
+    """
+    held = entries_of(row for row in rows if not row.is_rejected)
+    rejected = entries_of(row for row in rows if row.is_rejected)
+    if not rejected:
+        return held
+    renewed = entries_of(row for row in rows if row.is_recovery and not row.is_rejected)
+    return held - (rejected - renewed)
 
 
 def rows_to_read(

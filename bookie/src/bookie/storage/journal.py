@@ -211,6 +211,22 @@ class Journal:
 
     # ---- trimming and the end -------------------------------------------------------------------
 
+    def begin_file(self) -> None:
+        """What follows lies in another file, so that a trim can let go of all that came before.
+
+        DiskFullError: there is no space for another file. Blocking; not for the event loop's
+        thread.
+        """
+        with self._trimming:
+            before = self._files[-1] if self._files else None
+            self.stream.end_file()
+            # A record that says nothing new: a file is begun by a record only.
+            self.append_durably(RecordKind.TRIM, [TRIM_PAYLOAD.pack(self._first_needed)])
+            if self._files[-1] == before:
+                raise DiskFullError(
+                    f"{self._directory}: no space for another journal file; free space"
+                )
+
     def trim(self, sequence: int) -> None:
         """Records up to `sequence` are no longer needed: deletes the files that hold no others.
 

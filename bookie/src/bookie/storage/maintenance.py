@@ -341,9 +341,14 @@ class Maintenance:
 
     def reject(self, ledger_id: LedgerId, entries: EntrySet) -> None:
         """The stored copies of these are no good: from now on unreadable, and recovery's adds take
-        their place; durable when it returns. Blocking, right after a checkpoint.
+        their place; durable when it returns. Blocking.
+
+        The journal lets go of them first: replayed, a copy that recovery brought would take the
+        place of itself.
         """
         with self._operation(self._committing):
+            self.journal.begin_file()
+            self._checkpoint()
             self.directories[route(ledger_id, len(self.directories))].reject(ledger_id, entries)
 
     def delete_ledgers(self, ledger_ids: Sequence[LedgerId]) -> None:

@@ -40,3 +40,8 @@ class StreamFile:
     """Stream position of the file's offset 0."""
     end: int | None = None
     """Stream position behind its last record; None while it is the last file."""
+
+    def place(self, start: int, number: int, synced: int) -> Place:
+        """Of the record that begins at this position of the stream."""
+        header = self.header
+        return Place(header.file_id, start - self.base, header.nonce, number, synced)

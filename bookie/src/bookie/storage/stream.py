@@ -104,6 +104,8 @@ class AppendStream:
         """Somebody waits for a sync of what was appended before now."""
         self._starved = False
         """An append was refused for want of room, and `notify` has not said since that there is."""
+        self._file_wanted = False
+        """The next append begins another file, if the disk has space for one."""
         self._closing = False
         """`close` was called; never taken back."""
         self.failure: StorageError | None = None
@@ -142,14 +144,7 @@ class AppendStream:
             start = self._find_place(length)
             if start is None:
                 return None
-            file = self._files[-1]
-            place = Place(
-                file.header.file_id,
-                start - file.base,
-                file.header.nonce,
-                self._appends,
-                self._synced_appends,
-            )
+            place = self._files[-1].place(start, self._appends, self._synced_appends)
             self._fill(start, length, render(place))
             return place
 
@@ -199,9 +194,12 @@ class AppendStream:
         return found
 
     def _needs_file(self, length: int) -> bool:
-        """True when the last file cannot take a record of that length."""
+        """True when the last file cannot take a record of that length, or is to take none."""
         last = self._files[-1] if self._files else None
-        return last is None or self._head - last.base + length > self._settings.file_bytes
+        is_wanted = self._file_wanted and self._spare is not _Spare.FULL
+        return (
+            last is None or is_wanted or self._head - last.base + length > self._settings.file_bytes
+        )
 
     def _find_room(self, length: int) -> int | None:
         """Stream position for a record, at the start of a new file where it needs one."""
@@ -213,11 +211,7 @@ class AppendStream:
         rolls = self._needs_file(length)
         if rolls:
             if self._spare is _Spare.FULL:
-                raise DiskFullError(
-                    f"{self._writer.directory}: no space for another file of "
-                    f"{self._settings.file_bytes} bytes beside {self._settings.reserve_bytes} "
-                    "in reserve; free space, collect ledgers or add a bookie"
-                )
+                raise _no_space(self._writer.directory, self._settings)
             start = block_ceil(start)
         no_spare = rolls and self._spare is _Spare.WANTED
         if no_spare or start + length - block_floor(self._written) > self._ring.capacity:
@@ -247,6 +241,7 @@ class AppendStream:
             first_needed=begin.first_needed,
         )
         self._files.append(StreamFile(header, start - HEADER_BYTES))
+        self._file_wanted = False
         self._next_id += 1
         self._spare = _Spare.WANTED
         self._forget_files(start)
@@ -304,6 +299,11 @@ class AppendStream:
             self._flusher.wait_until(
                 lambda: not self._starved or self.failure is not None or self._is_over()
             )
+
+    def end_file(self) -> None:
+        """What is appended from now on lies in another file, once the disk has space for one."""
+        with self._lock:
+            self._file_wanted, self._room_end = bool(self._files), 0
 
     def look_for_space(self) -> None:
         """Space may have been freed: the flusher tries again to allocate the spare file."""
@@ -510,3 +510,10 @@ class AppendStream:
             with contextlib.suppress(StorageError):  # the first failure is the one to report
                 self._writer.close()
             raise self.failure
+
+
+def _no_space(directory: Path, settings: LogSettings) -> DiskFullError:
+    return DiskFullError(
+        f"{directory}: no space for another file of {settings.file_bytes} bytes beside "
+        f"{settings.reserve_bytes} in reserve; free space, collect ledgers or add a bookie"
+    )
