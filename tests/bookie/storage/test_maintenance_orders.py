@@ -105,8 +105,9 @@ class Oracle:
         self.checkpoint()
 
     def revive(self) -> None:
-        """What log and journal have behind the last checkpoint may come back with such a ledger:
-        here they have nothing."""
+        """Log and journal have nothing of it behind the last checkpoint, and no compaction has read
+        of it: that might come back."""
+        self.kit.compact()
         self.kit.storage.maintenance.journal.begin_file()
         self.checkpoint()
         ids = [LedgerId(ledger) for ledger in sorted(self.deleted)]
