@@ -12,7 +12,7 @@ from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.testing.simulation.history import History
-from bookie.testing.simulation.wiretap import FENCES_MAX, Wiretap
+from bookie.testing.simulation.wiretap import ANSWER_S, FENCES_MAX, Wiretap
 from bookie.wire.native import FLAG_FENCE, LacReply, LacRequest, Op, ReadRequest, envelope_header
 
 L = LedgerId(4)
@@ -133,6 +133,13 @@ def answer_twice(wire: Wire) -> None:
     wire.tap.said(B[0], 0, said)
 
 
+def never_answer(wire: Wire) -> None:
+    for place in (0, 1):
+        wire.tap.heard(B[place], place, envelope_header(Op.READ, 0, 7, 0))
+    wire.now += ANSWER_S
+    wire.tap.calmed_down({1})
+
+
 @pytest.mark.parametrize(
     ("deed", "words"),
     [
@@ -149,6 +156,7 @@ def answer_twice(wire: Wire) -> None:
         (take_what_was_given_up, "had given up all that it had"),
         (copy_what_nobody_calls_acknowledged, "copies 1 of ledger 4, which is open"),
         (answer_twice, "answered ADD_RUN once more than it was asked"),
+        (never_answer, "bookie-1 never answered READ, asked at 1.0"),
     ],
 )
 def test_a_broken_promise_is_heard(deed: Callable[[Wire], None], words: str) -> None:

@@ -200,6 +200,14 @@ class Network:
         ours.protocol.connection_made(ours)
         return ours, ours.protocol
 
+    def lasting(self) -> set[int]:
+        """Connections of which both ends are open and nothing is lost between them any more."""
+        return {
+            self._connections[end]
+            for end in self._ends
+            if end.is_server and end.peer in self._ends and not (end.is_cut or end.is_closing())
+        }
+
     def _accept(self, listener: _Listener, end: End) -> None:
         end.protocol = listener.factory()
         end.protocol.connection_made(end)

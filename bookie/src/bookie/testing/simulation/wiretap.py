@@ -12,7 +12,8 @@
 9. A LAC that a bookie tells is none above what the writer itself has sent as acknowledged.
 10. Of a deleted ledger of which a bookie has given up all entries it acknowledges no other one.
 11. Of an open ledger a repair copies nothing but what its writer has sent as acknowledged.
-12. No request is answered more often than it came.
+12. No request is answered more often than it came, and, once faults have ended, none is left
+    unanswered whose connection lasts.
 The first four hold across every crash and restart of the bookie. Other rules are the history's.
 """
 
@@ -44,6 +45,8 @@ from bookie.wire.native import (
 )
 
 PENDING_MAX: Final = 100_000
+ANSWER_S: Final = 10.0
+"""Once faults have ended every request is answered by then, but for those that wait for a LAC."""
 CONNECT_S: Final = 1.5
 """What was begun before may wait for its connection so long."""
 REPAIRERS: Final = ("repair", "judge")
@@ -140,6 +143,8 @@ class Wiretap:
         self._recent: dict[tuple[str, int, LedgerId], deque[float]] = {}
         self._unanswered: dict[tuple[int, int], int] = {}
         """Connection and request -> how often it came less how often it was answered; none is 0."""
+        self._came: dict[tuple[int, int], tuple[float, Op]] = {}
+        """Of those: when it came last, and what it asks."""
 
     def _of(self, bookie: str, ledger_id: LedgerId) -> _AnswerRecord:
         return self._pledges.setdefault((bookie, ledger_id), _AnswerRecord())
@@ -220,11 +225,22 @@ class Wiretap:
     def _count(self, bookie: str, connection: int, message: bytes, more: int) -> None:
         _size, op, _code, _zero, request_id = ENVELOPE.unpack_from(message)
         key = connection, request_id
+        self._came.pop(key, None)
         left = self._unanswered.pop(key, 0) + more
         if left > 0:
             self._unanswered[key] = left
+            self._came[key] = self._now(), Op(op)
         elif left < 0:
             self._history.violate(f"{bookie} answered {Op(op).name} once more than it was asked")
+
+    def calmed_down(self, lasting: Container[int]) -> None:
+        """No fault came for `ANSWER_S`; `lasting`: connections that still have both ends."""
+        for key, (came_at, op) in self._came.items():
+            is_late = came_at <= self._now() - ANSWER_S and op is not Op.WAIT_LAC
+            if is_late and key[0] in lasting:
+                self._history.violate(
+                    f"{self._bookie_of[key[0]]} never answered {op.name}, asked at {came_at:.1f}"
+                )
 
     def _acked(self, bookie: str, add: _Add) -> None:
         ledger_id = add.ledger_id

@@ -37,7 +37,7 @@ from bookie.testing.simulation.process import Process
 from bookie.testing.simulation.scene import Scene
 from bookie.testing.simulation.surroundings import EPOCH_S, replaced
 from bookie.testing.simulation.visitors import ask_replicas
-from bookie.testing.simulation.wiretap import Wiretap
+from bookie.testing.simulation.wiretap import ANSWER_S, Wiretap
 
 Hosted = TypeVar("Hosted", bound=SimBookie)
 Role = Callable[[Shared, MetadataStore, str], Awaitable[None]]
@@ -371,7 +371,18 @@ class World:
             task.cancel()
         await asyncio.gather(watch, *ongoing, return_exceptions=True)
         self._heal()
+        await self._demand_answers()
         await self._demand_progress()
+
+    async def _demand_answers(self) -> None:
+        """Clients ask nothing more; those whose work is done go."""
+        done = [name for name in self._clients if not self._works_on(name)]
+        for name in done:
+            self._clients[name][1].sleep()
+        await asyncio.sleep(ANSWER_S)
+        self._wiretap.calmed_down(self._network.lasting())
+        for name in [name for name in done if name in self._clients]:
+            self._end_client(name)
 
     def _heal(self) -> None:
         self.history.note("healing")
@@ -386,10 +397,8 @@ class World:
             bookie.mend()
             bookie.is_wanted = True
             bookie.start()
-        for name in list(self._clients):
-            self._clients[name][1].wake()
-            if not self._works_on(name):
-                self._end_client(name)
+        for _role, process, _store in self._clients.values():
+            process.wake()
 
     def _judge(self) -> Judge:
         return Judge(self.plan, self._bookies, self._shared, self._scene.counts)
