@@ -129,7 +129,7 @@ async def test_with_durable_acks_a_kill_loses_nothing_and_denies_with_authority(
 async def test_s27_a_power_cut_right_after_the_first_ack_is_noticed(
     idle_server: ServerLab,
 ) -> None:
-    disk = idle_server.simulate_disk()
+    disk = idle_server.disk
     await idle_server.start()
     ledger = await idle_server.ledger()
     assert await idle_server.add(ledger, 0) is Status.OK
@@ -144,7 +144,7 @@ async def test_s27_a_power_cut_right_after_the_first_ack_is_noticed(
 async def test_s44_whatever_a_power_cut_leaves_a_fence_that_was_told_is_there(
     idle_server: ServerLab, seed: int
 ) -> None:
-    disk = idle_server.simulate_disk()
+    disk = idle_server.disk
     await idle_server.start()
     ledgers = [await idle_server.ledger() for _ in range(3)]
     told = [ledger for ledger in ledgers if await idle_server.fence(ledger) is Status.OK]

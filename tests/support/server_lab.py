@@ -5,7 +5,6 @@
 
 import asyncio
 import contextlib
-import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +28,6 @@ from bookie.server.lifecycle import Bookie, ExitCode, Host
 from bookie.server.part_settings import boot_settings
 from bookie.server.settings import BookieSettings, parse_settings
 from bookie.server.state import BookieState, Phase, Traffic
-from bookie.storage.disk import Disk, RealDisk
 from bookie.storage.space import SpaceMarks
 from bookie.testing.disk import SimDisk
 from bookie.testing.metadata import FaultyStore
@@ -85,7 +83,8 @@ class ServerLab:
         self.pool = self.new_pool(None)
         self.caller: ClientTls | None = None
         """Who calls its control plane; None: somebody in plain."""
-        self.disk: Disk | None = None
+        self.disk = SimDisk()
+        """Logs, journal, stamps and markers; locks are in real folders."""
         self.sizes = dict(SMALL)
         self.wipe_on_kill: tuple[int, ...] = ()
         """Places whose disks the next kill takes along."""
@@ -112,7 +111,6 @@ class ServerLab:
 
     def _boot_settings(self) -> BootSettings:
         made = boot_settings(self.settings)
-        # Folders that `kill` copied have other locks: nothing proves that the dead one is gone.
         return replace(
             made,
             storage=replace(made.storage, **self.sizes),
@@ -169,12 +167,8 @@ class ServerLab:
 
     async def kill(self) -> None:
         """SIGKILL: the image first, since the end of the dead one must not reach the next one."""
-        image = self.root.with_name("image")
-        shutil.copytree(self.root, image)
-        left = self.disk.kill() if isinstance(self.disk, SimDisk) else self.disk
+        left = self.disk.kill()
         await self.stop()
-        shutil.rmtree(self.root)
-        image.rename(self.root)
         self.disk = left
         for place in self.wipe_on_kill:
             self.wipe(place)
@@ -199,19 +193,21 @@ class ServerLab:
         return self.bookie.state.traffic
 
     @property
-    def real_disk(self) -> RealDisk:
-        assert self.disk is None
-        return RealDisk()
-
-    @property
     def directories(self) -> tuple[Path, ...]:
         """The journal's first."""
         return self._boot_settings().directories
 
     def wipe(self, place: int) -> None:
         """The directory is there and empty: a new disk, or a wiped one."""
-        shutil.rmtree(self.directories[place])
-        self.directories[place].mkdir()
+        self.disk.replace_volume(self.directories[place])
+
+    def overwrite(self, path: Path, content: bytes) -> None:
+        """Somebody wrote that into a file of a directory."""
+        if self.disk.exists(path):
+            self.disk.unlink(path)
+        file = self.disk.create(path)
+        file.pwrite([content], 0)
+        file.close()
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Until what the bookie does by itself is done: at once, not when some time limit of its
@@ -317,11 +313,6 @@ class ServerLab:
         return LacRequest(LedgerId(ledger_id), key, EntryId(lac), timeout_ms)
 
     # Control plane
-    def simulate_disk(self) -> SimDisk:
-        """From now on logs, journal, stamps and markers are on a disk that can fail."""
-        self.disk = SimDisk()
-        return self.disk
-
     @contextlib.asynccontextmanager
     async def admin(self) -> AsyncIterator[Any]:
         """A stub of its control plane."""

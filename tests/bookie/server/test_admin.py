@@ -341,7 +341,7 @@ async def test_what_was_flushed_outlives_a_kill(server: ServerLab) -> None:
 
 
 async def test_a_flush_that_fails_is_an_error_and_the_end(idle_server: ServerLab) -> None:
-    disk = idle_server.simulate_disk()
+    disk = idle_server.disk
     await idle_server.start()
     await idle_server.add(await idle_server.ledger(), 0)
     disk.fail("sync", pattern="*.log*")

@@ -53,7 +53,7 @@ async def recovering(lab: ServerLab, ledger_id: LedgerId) -> None:
 
 
 def marker_files(lab: ServerLab) -> int:
-    return sum((folder / DRAIN_NAME).exists() for folder in lab.directories)
+    return sum(lab.disk.exists(folder / DRAIN_NAME) for folder in lab.directories)
 
 
 async def test_it_refuses_writers_and_serves_readers_and_recoverers(server: ServerLab) -> None:
@@ -137,7 +137,7 @@ async def test_limbo_that_comes_while_it_drains_neither_ends_nor_holds_it(
 
 
 async def test_a_marker_that_cannot_be_written_refuses_the_drain(idle_server: ServerLab) -> None:
-    disk = idle_server.simulate_disk()
+    disk = idle_server.disk
     await idle_server.start()
     disk.fail("sync", pattern=f"*{DRAIN_NAME}*")
     with pytest.raises(grpc.aio.AioRpcError) as caught:

@@ -37,7 +37,7 @@ async def test_a_booting_bookie_is_alive_and_not_ready(idle_server: ServerLab) -
 
 async def test_a_refused_bookie_says_why(server: ServerLab) -> None:
     await server.stop()
-    (server.directories[0] / "STAMP").write_text("{")
+    server.overwrite(server.directories[0] / "STAMP", b"{")
     bookie = server.begin()
     await server.until(lambda: bookie.state.phase is Phase.REFUSED)
     status, text = await get(server, "/readyz")

@@ -19,14 +19,13 @@ from bookie.metadata.store import StoredBoot
 from bookie.protocol.status import Status
 from bookie.server.lifecycle import Bookie, ExitCode, Host
 from bookie.server.state import Phase
-from bookie.storage.disk import RealDisk
 from bookie.testing.disk import SimDisk
 from server_lab import KIB, ME, UNTIL_SECONDS_MAX, ServerLab
 
 
 def markers(lab: ServerLab) -> list[bool]:
     """Of each directory, whether it says that the stop was unclean."""
-    return [read_marker(lab.disk or RealDisk(), path).is_dirty for path in lab.directories]
+    return [read_marker(lab.disk, path).is_dirty for path in lab.directories]
 
 
 async def refused(lab: ServerLab, words: str) -> None:
@@ -230,7 +229,7 @@ async def test_a_lock_that_is_acquired_after_its_bookie_was_cancelled_is_given_u
 async def test_a_stamp_of_another_bookie_is_refused(server: ServerLab) -> None:
     await server.stop()
     assert server.bookie is None
-    disk = server.real_disk
+    disk = server.disk
     stamp = read_stamp(disk, server.directories[1])
     assert stamp is not None
     write_stamp(disk, server.directories[1], replace(stamp, bookie_id="bookie-7"))
@@ -241,7 +240,7 @@ async def test_a_refused_boot_leaves_the_folders_to_the_person_who_mends_them(
     server: ServerLab,
 ) -> None:
     await server.stop()
-    (server.directories[1] / STAMP_NAME).write_text("{")
+    server.overwrite(server.directories[1] / STAMP_NAME, b"{")
     bookie = server.begin()
     await server.until(lambda: bookie.state.phase is Phase.REFUSED)
     with FolderLock(server.directories):
@@ -340,7 +339,7 @@ async def test_the_same_id_on_other_folders_is_refused_while_this_one_lives(
 async def test_s28_a_final_flush_that_fails_keeps_the_markers(
     idle_server: ServerLab, operation: str
 ) -> None:
-    disk = idle_server.simulate_disk()
+    disk = idle_server.disk
     await idle_server.start()
     ledger = await idle_server.ledger()
     disk.fail(operation, pattern="*.log*", error=errno.EIO)  # first: the flusher may look any time
@@ -352,7 +351,7 @@ async def test_s28_a_final_flush_that_fails_keeps_the_markers(
 async def test_s28_a_final_flush_without_space_keeps_the_markers_and_the_next_boot_checks(
     idle_server: ServerLab,
 ) -> None:
-    disk = idle_server.simulate_disk()
+    disk = idle_server.disk
     await idle_server.start()
     ledger = await idle_server.ledger()
     disk.fail("write", pattern="*.log*", error=errno.ENOSPC)  # first: the flusher may look any time
@@ -366,7 +365,7 @@ async def test_s28_a_final_flush_without_space_keeps_the_markers_and_the_next_bo
 async def test_a_disk_that_fails_while_serving_ends_the_bookie_and_keeps_the_markers(
     idle_server: ServerLab,
 ) -> None:
-    disk = idle_server.simulate_disk()
+    disk = idle_server.disk
     idle_server.tree["durability"] |= {"ack": "sync"}
     await idle_server.start()
     ledger = await idle_server.ledger()
@@ -378,7 +377,7 @@ async def test_a_disk_that_fails_while_serving_ends_the_bookie_and_keeps_the_mar
 
 
 async def test_a_disk_that_fails_at_the_boot_is_an_end_of_its_own(idle_server: ServerLab) -> None:
-    disk = idle_server.simulate_disk()
+    disk = idle_server.disk
     disk.fail("create", pattern=STAMP_NAME + "*", error=errno.EIO)
     idle_server.begin()
     assert await idle_server.ended() is ExitCode.DISK_FAILED
@@ -388,7 +387,7 @@ async def test_a_full_disk_makes_it_read_only_but_not_for_recovery_and_passes(
     idle_server: ServerLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bookie.server.housekeeping.SPACE_INTERVAL_S", 0.005)
-    disk = idle_server.simulate_disk()
+    disk = idle_server.disk
     idle_server.sizes |= {"log_file_bytes": 8192 * KIB}
     bookie = await idle_server.start()
     ledger = await idle_server.ledger()

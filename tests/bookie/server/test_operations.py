@@ -69,7 +69,7 @@ async def test_after_an_unclean_boot_is_marked_they_are_refused(server: ServerLa
 async def test_they_wait_for_facts_of_the_ledger_that_are_on_their_way(
     idle_server: ServerLab,
 ) -> None:
-    disk = idle_server.simulate_disk()
+    disk = idle_server.disk
     await idle_server.start()
     ledger, storage = await idle_server.ledger(), storage_of(idle_server)
     with disk.held_syncs() as waiting:

@@ -116,7 +116,7 @@ async def test_a_fence_with_a_wrong_key_fences_nothing(stock: StockLab) -> None:
 async def test_s44_entries_and_denials_of_a_fencing_read_wait_for_the_disk(
     idle_server: ServerLab, kind: type
 ) -> None:
-    disk = idle_server.simulate_disk()
+    disk = idle_server.disk
     await idle_server.start()
     stock = StockLab(idle_server, kind)
     held, empty = await ledger_of(stock, 1), await idle_server.ledger()
