@@ -178,10 +178,9 @@ def main() -> int:
         "stories": found.figures,
         "failed": [f"{claim.words}: {claim.detail}" for claim in found.failed],
     }
-    lost = len(found.failed) + bool(found.error)
     line = f"pulsar {made.version} on {of}: {figures['seconds']:.0f} s"
     tell(again, figures, path=options.json, line=line)
-    print(f"{len(found.claims) - len(found.failed)} passed, {lost} failed")
+    print(found.counted)
     return 0 if found.is_good else 1
 
 

@@ -84,5 +84,11 @@ class Outcome:
         return [claim for claim in self.claims if not claim.holds]
 
     @property
+    def counted(self) -> str:
+        """For the last line of a run: what ended it counts as a failure, too."""
+        lost = len(self.failed) + bool(self.error)
+        return f"{len(self.claims) - len(self.failed)} passed, {lost} failed"
+
+    @property
     def is_good(self) -> bool:
         return bool(self.claims) and not self.failed and not self.error

@@ -6,6 +6,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from pulsar_claims import Claim, Outcome
 from pulsar_tls import Secured
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -49,3 +50,15 @@ def test_the_key_for_zookeeper_is_read_by_its_owner_alone(tmp_path: Path) -> Non
     made = tmp_path / "zookeeper.pem"
     assert made.read_text() == "tls.keytls.crt" and made.stat().st_mode & 0o077 == 0
     assert f"-Dzookeeper.ssl.keyStore.location={made}" in secured.flags
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        (Outcome((Claim("one", True), Claim("two", False))), "1 passed, 1 failed"),
+        (Outcome((Claim("one", True),), error="the fleet did not come up"), "1 passed, 1 failed"),
+        (Outcome((Claim("one", True),)), "1 passed, 0 failed"),
+    ],
+)
+def test_what_ended_a_run_counts_as_a_failure(outcome: Outcome, words: str) -> None:
+    assert outcome.counted == words
