@@ -277,6 +277,24 @@ def _judge_mutants(figures: Figures) -> str:
     return f"{table}\nOf {figures['date']}. Exit codes: 0 whole, 3 an entry, 4 a copy, 5 unknown.\n"
 
 
+def _chaos(figures: Figures) -> str:
+    last = figures["verdicts"][-1] if figures["verdicts"] else {}
+    table = _table(
+        "| minutes | rounds | a bookie forgot | verdicts | judged | copies | longest gap |",
+        [
+            (figures["minutes"], figures["rounds"], figures["bookies_made_to_forget"],
+             len(figures["verdicts"]), last.get("judged", 0), last.get("copies_judged", 0),
+             f"{figures['numbers'].get('longest_gap_s', 'unknown')} s")
+        ],
+    )  # fmt: skip
+    found = figures["found"].splitlines()[0] if figures["found"] else "nothing"
+    return (
+        f"{table}\nOf {figures['date']}, seed {figures['seed']}. What was found: {found}. "
+        f"Strikes: {_counts(figures['struck'])}. Rounds by how many strikes they had: "
+        f"{_counts(figures['strikes_at_once'])}.\n"
+    )
+
+
 def _counts(faults: Mapping[str, int]) -> str:
     return ", ".join(f"{kind} {count:,}" for kind, count in sorted(faults.items()))
 
@@ -291,6 +309,7 @@ _SECTIONS: Final[tuple[tuple[str, str, Callable[[Figures], str]], ...]] = (
     ("mutants-sim", "Planted bugs in the simulation (`make mutants-sim`)", _mutants_in_simulation),
     ("mutation", "Small changes, made by a machine (`make mutation-nightly`)", _mutation),
     ("soak", "Real processes (`make soak`)", _soak),
+    ("chaos", "Kubernetes under strikes (`make chaos`)", _chaos),
     ("judge", "Judged by the stock Java client (`make judge-local`)", _judge),
     ("judge-mutants", "Faults that the judge must see (`make judge-mutants`)", _judge_mutants),
 )

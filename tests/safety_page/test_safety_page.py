@@ -36,6 +36,7 @@ def test_no_committed_figure_tells_of_a_failure() -> None:
     assert not any(model["violation"] or model["stuck"] for model in found["model"]["models"])
     assert (found["soak"]["lost"], found["soak"]["wrong"]) == (0, 0)
     assert {run["exit_code"] for run in found["judge"]["runs"]} == {0}
+    assert found.get("chaos", {"found": ""})["found"] == ""
     assert all(row["is_caught"] for row in found["judge-mutants"]["rows"])
 
 
@@ -44,6 +45,20 @@ def test_figures_go_between_the_markers_and_nowhere_else() -> None:
     assert "| 10.0 | 0 | 1 | 1 | 0 | 0 | 1 s |" in page and "old" not in page
     assert page.startswith("above\n") and page.endswith(f"{END}\nbelow\n")
     assert core_of(page) == "c0ffee"
+
+
+@pytest.mark.parametrize("found, words", [("", "nothing"), ("3 entries lost\ndetail", "3 entries")])
+def test_a_run_on_kubernetes_shows_its_strikes_and_what_was_found(found: str, words: str) -> None:
+    figures = {
+        "revision": "abc", "core": "c0ffee", "release": "0.2.0", "python": "3.11.7", "seed": 7,
+        "date": "2026-11-27", "minutes": 6.8, "rounds": 9, "bookies_made_to_forget": 7,
+        "struck": {"SIGKILL of a bookie": 5}, "strikes_at_once": {"2": 7, "3": 2}, "found": found,
+        "verdicts": [{"judged": 36130, "copies_judged": 92367, "copies": 330588}],
+        "numbers": {"longest_gap_s": 7.9},
+    }  # fmt: skip
+    page = rendered(f"{BEGIN}\n{END}\n", {"chaos": figures}, core="c0ffee")
+    assert "| 6.8 | 9 | 7 | 1 | 36,130 | 92,367 | 7.9 s |" in page
+    assert f"What was found: {words}" in page and "SIGKILL of a bookie 5." in page
 
 
 @pytest.mark.parametrize("drawn, words", [(40, "(seed 7); of"), (99, "of which 40 are judged so")])
