@@ -13,7 +13,13 @@ import pytest
 from bookie.errors import CorruptError, DiskFullError, FrameError, StorageError
 from bookie.storage.disk import RealDisk
 from bookie.storage.ledger_log import LedgerLog
-from bookie.storage.log_files import HEADER_BYTES, LogSettings
+from bookie.storage.log_files import (
+    HEADER_BYTES,
+    LOG_FILES,
+    FileHeader,
+    LogSettings,
+    read_header,
+)
 from bookie.storage.log_scan import Position
 from bookie.testing.disk import SimDisk
 from log_kit import DIRECTORY, SMALL, LogKit, Notified, frame, reopened
@@ -136,6 +142,18 @@ def test_a_file_is_synced_before_the_next_one_gets_its_name(kit: LogKit, disk: S
     survivor = LogKit(disk.power_cut())
     assert survivor.scanned() == frames
     survivor.log.close()
+
+
+def test_the_header_of_a_log_says_where_the_file_before_it_ended_and_no_more(
+    kit: LogKit, disk: SimDisk
+) -> None:
+    ends = {
+        each.file_id: each.end for each in [kit.append(frame(n, size=10_000)) for n in range(8)]
+    }
+    kit.log.stream.sync()
+    for file_id, previous in ((1, (0, 0)), (2, (1, ends[1]))):
+        found = read_header(disk, DIRECTORY / "log", kind=LOG_FILES, file_id=file_id)
+        assert found == FileHeader(file_id, *previous, found.nonce, 0, 0)
 
 
 def test_reading_what_was_never_appended_is_corrupt(kit: LogKit) -> None:

@@ -122,7 +122,7 @@ class LedgerLog:
         if ended is None:
             ended = self._find_tail()
         self._file_ids.append(file_id)
-        return Begin(*ended)
+        return Begin(*ended, first_sequence=0, first_needed=0)
 
     def _find_tail(self) -> tuple[int, int]:
         if not self._file_ids:

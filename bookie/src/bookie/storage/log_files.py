@@ -86,10 +86,10 @@ class FileHeader:
     """Offset where the records of the previous file end: all before it must be there."""
     nonce: int
     """Random, per file: a record copied from elsewhere cannot pass for one of this file."""
-    first_sequence: int = 0
-    """Journal: number of the first record of this file."""
-    first_needed: int = 0
-    """Journal: lowest file that was still needed when this one was begun."""
+    first_sequence: int
+    """Journal: number of the first record of this file; 0 in a log."""
+    first_needed: int
+    """Journal: lowest file that was still needed when this one was begun; 0 in a log."""
 
     def encode(self, kind: FileKind) -> bytes:
         """The header block, padded with zeros."""

@@ -27,8 +27,8 @@ class Begin:
 
     previous_id: int
     previous_end: int
-    first_sequence: int = 0
-    first_needed: int = 0
+    first_sequence: int
+    first_needed: int
 
 
 @dataclass(slots=True)

@@ -1,0 +1,124 @@
+"""An append stream without threads: what is refused, what wakes the flusher, what memory still has.
+
+How it meets threads and faults is in `test_ledger_log` and `test_journal`.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+from bookie.storage.log_files import HEADER_BYTES, LOG_FILES, LogSettings
+from bookie.storage.positions import Begin
+from bookie.storage.stream import AppendStream
+from bookie.testing.inline import InlineDisk
+from hypothesis import given
+from hypothesis import strategies as st
+from log_kit import DIRECTORY, SMALL, Notified
+
+HALF = SMALL.ring_bytes // 2
+LONG_FILES = LogSettings(SMALL.ring_bytes, 16 * SMALL.ring_bytes, reserve_bytes=0)
+"""Files in which the ring wraps many times."""
+
+
+class StreamKit:
+    """A stream on a disk whose flusher takes its steps when a test says so."""
+
+    def __init__(self, *, settings: LogSettings = SMALL, capacity_bytes: int = 1 << 30) -> None:
+        self.disk = InlineDisk(capacity_bytes=capacity_bytes)
+        self.disk.make_directory(DIRECTORY)
+        self.notified = Notified()
+        self.stream = AppendStream(
+            DIRECTORY, disk=self.disk, kind=LOG_FILES, settings=settings, next_id=1,
+            begin=lambda _id, ended: Begin(*(ended or (0, 0)), first_sequence=0, first_needed=0),
+            notify=self.notified,
+        )  # fmt: skip
+
+    def append(self, length: int) -> tuple[int, int] | None:
+        return self.stream.append_verbatim(b"x" * length)
+
+    def appended(self, length: int) -> tuple[int, int]:
+        """Waits for room as its owner does: whoever is refused is notified, or waits for ever."""
+        while (place := self.append(length)) is None:
+            before = self.notified.calls
+            assert self.disk.run_flushers(), "refused, and the flusher has nothing to do"
+            assert self.notified.calls > before, "refused, and nobody says that there is room"
+        self.stream._check()
+        return place
+
+
+@pytest.fixture
+def kit() -> Iterator[StreamKit]:
+    made = StreamKit(settings=LONG_FILES)
+    yield made
+    made.stream.close()
+
+
+@pytest.mark.parametrize(("free_bytes", "is_full"), [(-1, True), (0, False), (1, False)])
+def test_a_stream_knows_from_the_start_whether_it_has_a_file(
+    free_bytes: int, is_full: bool
+) -> None:
+    kit = StreamKit(capacity_bytes=SMALL.file_bytes + free_bytes)
+    assert kit.stream.is_full is is_full
+    kit.stream.close()
+
+
+def test_the_longest_record_is_taken_behind_half_a_ring_that_was_not_written(
+    kit: StreamKit,
+) -> None:
+    kit.appended(100)
+    kit.stream.sync()
+    assert kit.append(HALF - 50) and not kit.disk.run_flushers(), "less than half a ring waits"
+    assert kit.append(HALF) is None, "its block has 100 bytes of what was written before"
+    assert kit.appended(HALF)
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.integers(1, HALF),
+            st.sampled_from([HALF - 4096, HALF - 1, HALF]),
+            st.just("sync"),
+        ),
+        max_size=24,
+    ),
+    st.sampled_from([SMALL, LONG_FILES]),
+)
+def test_whoever_is_refused_gets_room_in_the_end(
+    steps: list[int | str], settings: LogSettings
+) -> None:
+    kit = StreamKit(settings=settings)
+    for step in steps:
+        if step == "sync":
+            kit.stream.sync()
+        else:
+            kit.appended(int(step))
+    kit.stream.close()
+
+
+def test_an_idle_flusher_has_nothing_to_do_and_each_wish_gives_it_work(kit: StreamKit) -> None:
+    kit.appended(100)
+    kit.disk.run_flushers()  # makes the second file
+    assert not kit.disk.run_flushers()
+    kit.stream.request_sync()
+    assert kit.disk.run_flushers() and not kit.disk.run_flushers()
+    kit.appended(HALF)
+    assert kit.disk.run_flushers() and not kit.disk.run_flushers()
+
+
+@given(st.lists(st.integers(1, HALF), min_size=1, max_size=20))
+def test_memory_has_what_is_read_of_it_and_says_so(lengths: list[int]) -> None:
+    kit = StreamKit(settings=LONG_FILES)
+    places = [(kit.appended(length), length) for length in lengths]
+    for (file_id, offset), length in places:
+        found = kit.stream.read_ring(file_id=file_id, offset=offset, length=length)
+        assert kit.stream.is_in_ring(file_id=file_id, offset=offset) is (found is not None)
+    kit.stream.close()
+
+
+def test_what_the_ring_has_overwritten_is_not_in_memory_though_its_file_goes_on(
+    kit: StreamKit,
+) -> None:
+    first, *_, last = [kit.appended(HALF) for _ in range(4)]
+    assert first == (1, HEADER_BYTES) and last[0] == 1
+    assert not kit.stream.is_in_ring(file_id=1, offset=first[1])
+    assert kit.stream.is_in_ring(file_id=1, offset=last[1])
+    assert not kit.stream.is_in_ring(file_id=2, offset=HEADER_BYTES), "of no file of this process"
