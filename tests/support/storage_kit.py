@@ -28,7 +28,7 @@ from bookie.storage.records import LedgerRecord
 from bookie.storage.settings import StorageSettings
 from bookie.storage.space import SpaceMarks
 from bookie.storage.storage import Storage
-from bookie.testing.disk import SimDisk
+from bookie.testing.disk import SimDisk, SimFile
 
 WAIT_S = 30.0
 KIB = 1024
@@ -89,6 +89,27 @@ class ScarceDisk(RealDisk):
 
     def space(self, path: Path) -> DiskSpace:
         return DiskSpace(self.free_bytes, 1 << 30)
+
+
+class TrackedDisk(SimDisk):
+    """A simulated disk that knows which of its files are open."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._handed_out: list[SimFile] = []
+
+    def create(self, path: Path, *, size: int = 0, direct: bool = False) -> SimFile:
+        self._handed_out.append(file := super().create(path, size=size, direct=direct))
+        return file
+
+    def open(self, path: Path, *, writable: bool = False) -> SimFile:
+        self._handed_out.append(file := super().open(path, writable=writable))
+        return file
+
+    @property
+    def open_names(self) -> list[str]:
+        """Of the files that are open, as they were called when they were opened."""
+        return [file.path.name for file in self._handed_out if file._is_open]
 
 
 class StorageKit:

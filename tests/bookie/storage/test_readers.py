@@ -46,6 +46,22 @@ def test_two_readers_at_once_get_a_file_each(pool: ReaderPool) -> None:
         assert one.pread(1, 0) == two.pread(1, 0) == b"x"
 
 
+def test_of_two_readers_of_one_file_only_one_is_kept(pool: ReaderPool) -> None:
+    with pool.borrow(0) as one:
+        kept = touch(pool, 0)
+    assert touch(pool, 0) is kept
+    with pytest.raises(StorageError):
+        one.pread(1, 0)
+
+
+def test_no_more_than_so_many_stay_open(pool: ReaderPool) -> None:
+    files = [touch(pool, file_id) for file_id in range(READERS_MAX + 2)]
+    for file in files[:2]:
+        with pytest.raises(StorageError):
+            file.pread(1, 0)
+    assert {file.pread(1, 0) for file in files[2:]} == {b"x"}
+
+
 def test_the_file_longest_unused_is_closed(pool: ReaderPool, opened: list[int]) -> None:
     for file_id in range(READERS_MAX):
         touch(pool, file_id)

@@ -135,8 +135,8 @@ class SimDisk(InThreads):
             self._directory(path.parent)
         image = b""
         if self.exists(path):
-            file = self.open(path)
-            image = file.pread(file.size(), 0)
+            with contextlib.closing(self.open(path)) as file:
+                image = file.pread(file.size(), 0)
         database = SimDatabase(path, image=image, commit=partial(self._commit_database, path))
         if not image:
             # The file is there from the first moment on, as with real SQLite.
