@@ -19,7 +19,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from bookie.errors import DiskFullError, StorageError
 from bookie.ids import LedgerId
@@ -59,7 +59,7 @@ class CheckpointCapture:
 class Maintenance:
     """Blocking operations on all directories. Any thread; not the event loop's.
 
-    Public fields are what `Storage` hands over, and are never replaced.
+    Its fields are what `Storage` hands over, and are never replaced.
     """
 
     settings: StorageSettings
@@ -77,21 +77,20 @@ class Maintenance:
     capture: Callable[[], CheckpointCapture]
     """Takes what has changed since the last call out of the storage's memory."""
 
-    own_failure: StorageError | None = field(default=None, init=False)
-    """What an operation here met first, never a full disk; `failure` knows those of log and journal
-    as well. Set once, here alone; `Storage` reads it before it takes an add."""
-    checkpoints: Durations = field(default_factory=Durations, init=False)
-    """How long those that succeeded took."""
-    _is_short: bool = field(default=False, init=False)
-    """A disk had no space for what had to be written; until a checkpoint succeeds."""
-    _closed: bool = field(default=False, init=False)
-    """Nothing is begun any more; set with `_committing` held."""
-    _compaction: Iterator[CompactReport] | None = field(default=None, init=False)
-    """The one under way, resting between two pieces; changed with `_compacting` held."""
-    _early: BackgroundTask | None = field(default=None, init=False)
-    """The checkpoint that `hasten` began last; the event loop's thread alone sets it."""
-
     def __post_init__(self) -> None:
+        self.own_failure: StorageError | None = None
+        """What an operation here met first, never a full disk; `failure` knows those of log and
+        journal as well. Set once, here alone; `Storage` reads it before it takes an add."""
+        self.checkpoints = Durations()
+        """How long those that succeeded took."""
+        self._is_short = False
+        """A disk had no space for what had to be written; until a checkpoint succeeds."""
+        self._closed = False
+        """Nothing is begun any more; set with `_committing` held."""
+        self._compaction: Iterator[CompactReport] | None = None
+        """The one under way, resting between two pieces; changed with `_compacting` held."""
+        self._early: BackgroundTask | None = None
+        """The checkpoint that `hasten` began last; the event loop's thread alone sets it."""
         self._compacting = threading.Lock()
         self._committing = threading.Lock()
         settings = self.settings
