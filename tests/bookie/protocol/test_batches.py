@@ -74,6 +74,21 @@ def test_lengths_and_ids_go_on_from_batch_to_batch(payloads: list[bytes], batch_
     assert batches[-1].length == sum(map(len, payloads)) and made.queued_bytes == 0
 
 
+@pytest.mark.parametrize("size", [3, 5])
+@given(payloads=payload_lists, batch_bytes=st.integers(1, 900))
+def test_a_batch_says_which_entries_it_has_and_how_long_the_ledger_is_with_them(
+    size: int, payloads: list[bytes], batch_bytes: int
+) -> None:
+    made = gatherer(size=size, batch_bytes=batch_bytes)
+    made.append(payloads)
+    first = 0
+    for batch in batches_of(made):
+        assert sorted(entries_of([batch])) == list(range(first, batch.last + 1))
+        assert batch.count == batch.last + 1 - first >= 1
+        first += batch.count
+        assert batch.length == sum(map(len, payloads[:first]))
+
+
 @given(
     lists=st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=9), min_size=1, max_size=9),
     batch_bytes=st.integers(1, 120),

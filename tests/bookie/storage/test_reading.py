@@ -1,7 +1,8 @@
 """What a read sends of the frames that it found."""
 
 from bookie.frames.frame import CONSECUTIVE, Buffer, Pattern, RunFrame, parse_run
-from bookie.storage.index_rows import RunRow
+from bookie.storage.index_rows import RunRow, row_of
+from bookie.storage.log_scan import Position
 from bookie.storage.reading import CUT_BYTES_MIN, RangeRead, StoredRead, cut
 from hypothesis import given
 from hypothesis import strategies as st
@@ -79,3 +80,39 @@ def test_of_interleaved_runs_the_lowest_come_first() -> None:
     rows = [row(0, 6), row(4, 4), row(2, 8)]
     found = reading(sorted(rows), bytes_max=99).collect(rows)
     assert [int.from_bytes(run) for run in found.runs] == [0, 2]
+
+
+def striped(first: int, *, period: int, count: int, offset: int) -> RunRow:
+    """The ids `first`, `first + period`, ...; its frame is made of its offset."""
+    return row_of(run(7, first, count, pattern=Pattern(1, period)), Position(1, offset, 10))
+
+
+def read_in_order(rows: list[RunRow], *, first: int, bytes_max: int) -> tuple[list[int], int]:
+    """Offsets of the frames that were sent, and the last id that was answered."""
+    reading = RangeRead(
+        first=first, last=20, bytes_max=bytes_max, fetch=lambda row: row.offset.to_bytes(10)
+    )
+    found = reading.collect(rows)
+    return [int.from_bytes(frame) for frame in found.runs], found.answered_through
+
+
+def test_a_read_from_the_middle_of_stripes_begins_with_what_is_lowest_there() -> None:
+    rows = [striped(0, period=10, count=2, offset=1), striped(1, period=4, count=3, offset=2)]
+    assert read_in_order(rows, first=3, bytes_max=99) == ([2, 1], 20)
+    assert read_in_order(rows, first=3, bytes_max=10) == ([2], 9)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 20), st.integers(2, 9), st.integers(1, 5)), max_size=6),
+    st.integers(0, 20), st.integers(0, 3),
+)  # fmt: skip
+def test_frames_come_in_the_order_of_their_lowest_id_of_the_range(
+    stripes: list[tuple[int, int, int]], first: int, frames: int
+) -> None:
+    rows = [
+        striped(start, period=period, count=count, offset=at)
+        for at, (start, period, count) in enumerate(stripes)
+    ]
+    sent, through = read_in_order(rows, first=first, bytes_max=10 * frames)
+    lowest = [rows[at].entries().clip(first, 20).first for at in sent]
+    assert lowest == sorted(lowest) and through >= first

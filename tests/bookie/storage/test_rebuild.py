@@ -1,13 +1,19 @@
 """Rebuilding an index from its log: what comes back, what stays suspect, and being interrupted."""
 
+import contextlib
 import errno
 import os
+import shutil
+import sqlite3
 from pathlib import Path
 
 import pytest
 from bookie.errors import BadRequestError, CorruptError, StorageError
 from bookie.ids import LedgerId
+from bookie.storage import rebuild
 from bookie.storage.disk import RealDisk
+from bookie.storage.index import Index
+from bookie.storage.index_rows import RunRow
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.rebuild import rebuild_index
 from bookie.storage.records import Boundary, LedgerRecord
@@ -42,18 +48,45 @@ class InterruptedDisk(RealDisk):
         super().sync_directory(path)
 
 
-@pytest.fixture
-def stopped(tmp_path: Path) -> Path:
-    """The folders of a stopped bookie with one disk: two ledgers, one deleted, one in limbo."""
-    kit = StorageKit(tmp_path / "bookie", disk=RealDisk(), disks=1)
+def lived(root: Path) -> StorageKit:
+    """A bookie with one disk: two ledgers, one deleted, one in limbo."""
+    kit = StorageKit(root / "bookie", disk=RealDisk(), disks=1)
     kit.add(*(run(7, first, 10, fill=ENTRY, lac=first) for first in range(0, 100, 10)))
     kit.add(run(8, 0, 5))
     kit.add(run(7, 95, 10))
     kit.put(LedgerRecord(L7, master_key=b"k" * 20))
     kit.storage.maintenance.mark(BOUNDARY, [L7], unchecked=True)
     kit.storage.maintenance.delete_ledgers([L8])
+    return kit
+
+
+@pytest.fixture
+def stopped(tmp_path: Path) -> Path:
+    """Its folders after it was stopped."""
+    kit = lived(tmp_path)
     kit.storage.close()
     return kit.root
+
+
+@pytest.fixture
+def unfolded(tmp_path: Path) -> Path:
+    """Its folders with all that the index has in the write-ahead log, as a kill leaves it."""
+    kit = lived(tmp_path)
+    path = kit.root / "ledger-0" / "index.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as reader:
+        reader.execute(
+            "SELECT * FROM runs"
+        ).fetchone()  # who is not the last to close folds nothing
+        kit.storage.close()
+        left = shutil.copytree(kit.root, tmp_path / "unfolded")
+    assert (left / "ledger-0" / "index.sqlite-wal").stat().st_size > 0
+    return left
+
+
+@pytest.fixture(params=["stopped", "unfolded"])
+def either(request: pytest.FixtureRequest) -> Path:
+    found: Path = request.getfixturevalue(request.param)
+    return found
 
 
 def reopened(root: Path) -> StorageKit:
@@ -75,10 +108,10 @@ def ruin(root: Path) -> None:
     path.write_bytes(b"\xa5" * path.stat().st_size)
 
 
-def test_rows_and_records_come_back_and_the_next_boot_is_told(stopped: Path) -> None:
-    report = rebuild_index(stopped / "ledger-0", disk=RealDisk())
+def test_rows_and_records_come_back_and_the_next_boot_is_told(either: Path) -> None:
+    report = rebuild_index(either / "ledger-0", disk=RealDisk())
     assert (report.runs, report.ledgers, report.records_saved, report.damage) == (11, 1, 2, ())
-    kit = reopened(stopped)
+    kit = reopened(either)
     storage = kit.storage
     assert kit.held(7) == kit.read(7, 0, 200)[0] == ids((0, 104)) and kit.held(8) == ids()
     assert (storage.lac(L7), storage.last_entry_id(L7)) == (90, 104)
@@ -86,7 +119,7 @@ def test_rows_and_records_come_back_and_the_next_boot_is_told(stopped: Path) -> 
     assert storage.report.index_rebuilt
     kit.storage.maintenance.mark(BOUNDARY, [], unchecked=True)
     storage.close()
-    kit = reopened(stopped)
+    kit = reopened(either)
     assert not kit.storage.report.is_suspect
     kit.storage.close()
 
@@ -116,17 +149,17 @@ def test_damage_in_the_log_is_named_and_the_files_behind_it_are_read(stopped: Pa
     kit.storage.close()
 
 
-def test_an_interrupted_rebuild_refuses_to_boot_until_it_is_repeated(stopped: Path) -> None:
-    directory = stopped / "ledger-0"
+def test_an_interrupted_rebuild_refuses_to_boot_until_it_is_repeated(either: Path) -> None:
+    directory = either / "ledger-0"
     for step in range(100):
         try:
             rebuild_index(directory, disk=InterruptedDisk(step))
         except StorageError:
-            boots_or_refuses(stopped)
+            boots_or_refuses(either)
             continue
         break
     assert 5 < step < 100
-    kit = reopened(stopped)
+    kit = reopened(either)
     assert kit.held(7) == ids((0, 104)) and kit.storage.limbo_ledgers() == [L7]
     assert not list(directory.glob("*.old*")) and not list(directory.glob("*.new*"))
     kit.storage.close()
@@ -140,6 +173,61 @@ def boots_or_refuses(root: Path) -> None:
         assert "bookie index rebuild" in str(error)
         return
     assert kit.held(7) == ids((0, 104)) and kit.storage.limbo_ledgers() == [L7]
+    kit.storage.close()
+
+
+def recovered_beside(root: Path) -> StorageKit:
+    """Ids 5 to 9 twice in the log: of the writer, and of recovery; all of them were good."""
+    kit = StorageKit(root / "bookie", disks=1)
+    kit.add(run(7, 0, 10))
+    kit.storage.maintenance.checkpoint()
+    kit.add(run(7, 5, 10, recovery=True))
+    kit.storage.close()
+    return kit
+
+
+def rows_in(kit: StorageKit) -> list[RunRow]:
+    index = Index.open(kit.root / "ledger-0" / "index.sqlite", disk=kit.disk)
+    with contextlib.closing(index):
+        return index.all_rows(L7)
+
+
+def test_of_two_good_copies_a_rebuild_takes_the_one_that_the_index_had(tmp_path: Path) -> None:
+    kit = recovered_beside(tmp_path)
+    before = rows_in(kit)
+    rebuild_index(kit.root / "ledger-0", disk=kit.disk)
+    assert rows_in(kit) == before and [(row.first, row.last) for row in before] == [
+        (0, 9),
+        (10, 14),
+    ]
+
+
+@pytest.mark.parametrize("fails", ["open", "read"])
+def test_a_copy_that_a_rebuild_cannot_read_again_gives_way_to_the_one_of_recovery(
+    tmp_path: Path, fails: str
+) -> None:
+    kit = recovered_beside(tmp_path)
+    opened: list[Path] = []
+
+    def observe(operation: str, path: Path) -> None:
+        if path.suffix == ".log":
+            opened.extend([path] * (operation == "open"))
+            if operation == fails and len(opened) > 1:  # the scan has opened it once
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    kit.sim.watch(observe)
+    rebuild_index(kit.root / "ledger-0", disk=kit.disk)
+    kit.sim.watch(None)
+    assert [(row.first, row.last) for row in rows_in(kit)] == [(0, 4), (5, 14)]
+
+
+def test_a_rebuild_commits_as_it_goes(stopped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rebuild, "ROWS_PER_COMMIT", 4)
+    seen: list[int] = []
+    report = rebuild_index(stopped / "ledger-0", disk=RealDisk(), on_progress=seen.append)
+    assert seen == [4, 8, 11] and report.runs == 11
+    kit = reopened(stopped)
+    assert kit.held(7) == kit.read(7, 0, 200)[0] == ids((0, 104))
     kit.storage.close()
 
 
