@@ -35,11 +35,13 @@ ENSEMBLE = (ME, BookieId("bookie-1"), BookieId("bookie-2"))
 OTHERS = (BookieId("bookie-1"), BookieId("bookie-2"), BookieId("bookie-3"))
 
 
-def failing_at(operation: str) -> Callable[[str], Awaitable[None]]:
-    """For FaultyStore.before: the boot dies when it comes to this operation."""
+def failing_at(operation: str, *, after: int = 0) -> Callable[[str], Awaitable[None]]:
+    """For FaultyStore.before: the boot dies when it comes to this operation, after so many."""
+    seen: list[str] = []
 
     async def hook(name: str) -> None:
-        if name == operation:
+        seen.append(name)
+        if name == operation and seen.count(name) > after:
             raise UnavailableError(f"the process ends before {operation}")
 
     return hook

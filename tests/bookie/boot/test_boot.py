@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import ChainMap
+from collections.abc import Awaitable, Callable
 from dataclasses import fields
 from itertools import product
 from pathlib import Path
@@ -19,6 +20,7 @@ from bookie.metadata.store import StoredBoot
 from bookie.storage.log_files import LOG_FILES
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.opening import OpenReport
+from bookie.storage.rebuild import rebuild_index
 from bookie.storage.sqlite import DatabaseFile
 from bookie.testing.disk import SimDisk
 from bookie.testing.metadata import FaultyStore
@@ -344,6 +346,42 @@ def test_of_all_that_shows_a_loss_the_gravest_gives_the_reason(shown: tuple[bool
     decision = Decision(verdicts=(), **{k: v for k, v in facts.items() if k not in of_report})
     report = OpenReport(**{k: v for k, v in facts.items() if k in of_report})
     assert unclean_reason(decision, report) == (found[0][0] if found else "")
+
+
+async def stopped(lab: BootLab) -> None:
+    await lab.stop()
+
+
+async def killed(lab: BootLab) -> None:
+    lab.kill()
+
+
+async def stopped_and_rebuilt(lab: BootLab) -> None:
+    await lab.stop()
+    rebuild_index(lab.directory(1), disk=lab.disk)
+
+
+async def stopped_and_wiped(lab: BootLab) -> None:
+    await lab.stop()
+    lab.wipe(2)
+
+
+@pytest.mark.parametrize("mode", [JOURNAL, MEMORY, SYNC])
+@pytest.mark.parametrize("end", [stopped, killed, stopped_and_rebuilt, stopped_and_wiped])
+async def test_a_boot_that_dies_before_it_serves_passes_for_clean_after_a_clean_stop_alone(
+    faulty: tuple[BootLab, FaultyStore],
+    mode: DurabilityMode,
+    end: Callable[[BootLab], Awaitable[None]],
+) -> None:
+    lab, store = faulty
+    await lab.boot(mode=mode)
+    await end(lab)
+    store.before = failing_at("write_boot", after=1)  # the store would know that it serves
+    with pytest.raises(UnavailableError):
+        await lab.boot(mode=mode)
+    assert {(m.marker.boot_epoch, m.is_dirty) for m in lab.markers() if m.marker} == {
+        (2, end is not stopped)
+    }
 
 
 async def test_an_interrupted_first_boot_is_still_a_first_boot(
