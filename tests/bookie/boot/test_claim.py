@@ -4,7 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from bookie.boot.claim import Claim, ClaimState, SupersededError, judge
+from bookie.boot.claim import (
+    OWN_WRITES_MAX,
+    Claim,
+    ClaimState,
+    SupersededError,
+    judge,
+    outlasts_s,
+)
 from bookie.errors import UnavailableError
 from bookie.ids import BookieId
 from bookie.metadata.memory import MemoryStore
@@ -146,3 +153,46 @@ async def test_what_the_former_process_noticed_of_a_rollback_meanwhile_stays(
     claim = Claim(store, ME, seen=seen)
     await claim.write(MINE)
     assert claim.stored == replace(MINE, rolled_back="it says less")
+
+
+# ---- bounds -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("lease_s", "wait_s"), [(0.0, 0.0), (1.0, 3.01), (100.0, 103.0)])
+def test_a_lease_is_outlasted_by_a_clock_that_runs_fast_and_a_margin(
+    lease_s: float, wait_s: float
+) -> None:
+    assert outlasts_s(lease_s) == pytest.approx(wait_s)
+
+
+def interrupted_by_own(store: FaultyStore, times: int) -> list[str]:
+    """So many late writes of this process land right before its next ones; what it tries."""
+    tried: list[str] = []
+
+    async def land(name: str) -> None:
+        if name == "write_boot":
+            tried.append(name)
+            if len(tried) <= times:
+                found = await store.inner.read_boot(ME)
+                assert found is not None
+                await store.inner.write_boot(ME, MINE, version=found.version)
+
+    store.before = land
+    return tried
+
+
+async def test_a_claim_is_written_through_late_writes_of_its_own(store: FaultyStore) -> None:
+    claim = await served(store)
+    tried = interrupted_by_own(store, OWN_WRITES_MAX - 1)
+    await claim.write(replace(MINE, generation=8))
+    assert claim.stored.generation == 8 and len(tried) == OWN_WRITES_MAX
+
+
+async def test_a_claim_that_late_writes_meet_for_ever_is_given_up_for_now(
+    store: FaultyStore,
+) -> None:
+    claim = await served(store)
+    tried = interrupted_by_own(store, 1000)
+    with pytest.raises(UnavailableError, match="changed 8 times"):
+        await claim.write(MINE)
+    assert len(tried) == OWN_WRITES_MAX

@@ -7,7 +7,7 @@ import pytest
 from bookie.boot.inspection import DiskInspection, Inspection
 from bookie.boot.marker import NO_MARKER, UNREADABLE_MARKER, FoundMarker, Marker
 from bookie.boot.stamps import Stamp
-from bookie.boot.verdicts import DiskVerdict, Kind, decide
+from bookie.boot.verdicts import STRANGE_SHOWN_MAX, DiskVerdict, Kind, decide
 from bookie.ids import BookieId
 from bookie.metadata.store import Cookie
 from bookie.storage.modes import DurabilityMode
@@ -431,3 +431,9 @@ def test_only_untouched_disks_boot_without_a_question(
         assert decision.kind is Kind.REFUSE
     if decision.kind is Kind.NEW_BOOKIE:
         assert all(s.boot_epoch <= 1 for s in whole.stamps)
+
+
+def test_of_many_strange_names_the_first_are_shown() -> None:
+    names = tuple(f"photo-{number}" for number in range(STRANGE_SHOWN_MAX + 1))
+    message = decide(found(blank(1, strange=names))).message
+    assert [name in message for name in names] == [True] * STRANGE_SHOWN_MAX + [False]

@@ -5,12 +5,14 @@ from collections.abc import Sequence
 
 import pytest
 from bookie.client.log import ReplicatedLog
-from bookie.client.log_chain import LogSettings
+from bookie.client.log_chain import CHANGES_LOST_MAX, LogSettings
+from bookie.client.log_list import LedgerList
 from bookie.client.log_reading import LogPosition, read_log
 from bookie.errors import (
     BadRequestError,
     LedgerClosedError,
     LedgerFencedError,
+    MetadataConflictError,
     MetadataFormatError,
     NoSuchLedgerError,
     UnavailableError,
@@ -297,3 +299,36 @@ async def test_a_listed_ledger_that_nobody_can_read_is_there_and_stays_on_the_li
     assert again.ledger_ids[:4] == log.ledger_ids
     with pytest.raises(MetadataFormatError):
         await content(ledgers)
+
+
+class Contested(MemoryStore):
+    """Another one writes the list again right before each write of it, as often as is said."""
+
+    times = 0
+    tried = 0
+
+    async def write_value(self, name: str, data: bytes, *, version: int | None) -> Versioned[bytes]:
+        self.tried += 1
+        if self.tried <= self.times:
+            found = await self.read_value(name)
+            theirs = found.value if found is not None else LedgerList().encode()
+            await super().write_value(name, theirs, version=version)
+        return await super().write_value(name, data, version=version)
+
+
+@pytest.mark.parametrize("times", [CHANGES_LOST_MAX - 1, 1000])
+async def test_a_log_whose_list_others_change_all_the_time_is_given_up_with_nothing_left(
+    times: int,
+) -> None:
+    store, fleet = Contested(), FakeFleet(3)
+    await store.initialise()
+    await fleet.register(store)
+    store.times = times
+    ledgers = FleetClient(store, fleet)
+    if times < CHANGES_LOST_MAX:
+        await (await opened(ledgers)).close()
+    else:
+        with pytest.raises(MetadataConflictError, match="others changed it 16 times"):
+            await opened(ledgers)
+    assert store.tried == CHANGES_LOST_MAX
+    assert len(store.cluster.ledgers) == (times < CHANGES_LOST_MAX)

@@ -1,7 +1,7 @@
 """The list of a log: its bytes, and who wins a compare-and-set."""
 
 import pytest
-from bookie.client.log_list import LedgerList, ListStore
+from bookie.client.log_list import WRITES_MAX, LedgerList, ListStore
 from bookie.errors import BadRequestError, MetadataConflictError, UnavailableError
 from bookie.ids import LedgerId
 from bookie.metadata.memory import MemoryStore
@@ -84,12 +84,16 @@ async def test_a_write_that_may_still_happen_is_no_conflict(
 ) -> None:
     store, one, _two = await two_views()
 
+    tried: list[int | None] = []
+
     async def lost(_name: str, _data: bytes, *, version: int | None) -> Versioned[bytes]:
-        raise UnavailableError(f"cut off at {version}")
+        tried.append(version)
+        raise UnavailableError("cut off")
 
     monkeypatch.setattr(store, "write_value", lost)
-    with pytest.raises(UnavailableError):
+    with pytest.raises(UnavailableError, match=r"3 writes of .* were cut off"):
         await one.write(listed(1))
+    assert tried == [None] * WRITES_MAX
 
 
 async def test_what_became_of_an_unheard_write_is_looked_up_behind_a_barrier() -> None:

@@ -1,8 +1,10 @@
 """One recovery attempt: fence, judge, write back, close; in every order of answers."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
 from bookie.errors import (
     BadRequestError,
     MetadataConflictError,
@@ -12,6 +14,7 @@ from bookie.errors import (
 )
 from bookie.frames.frame import parse_run
 from bookie.ids import NO_ENTRY, EntryId
+from bookie.protocol import recovery as recovery_module
 from bookie.protocol.answers import UndecidedError
 from bookie.protocol.end_search import READ_WINDOW_ENTRIES
 from bookie.protocol.ledger import Fragment, LedgerState
@@ -20,6 +23,7 @@ from bookie.protocol.recovery import (
     ACCEPTED_LOSS_KEY,
     METADATA_CONFLICTS_MAX,
     Recovery,
+    RecoveryPhase,
 )
 from bookie.protocol.recovery_effects import (
     Abort,
@@ -488,3 +492,22 @@ def test_a_corrupt_copy_outside_its_write_set_says_nothing() -> None:
     lab[2].corrupt(LEDGER, EntryId(0))
     outcome = lab.run(lab.recovery(), lambda waiting: len(waiting) - 1)
     assert isinstance(outcome, Recovered) and not outcome.corrupt
+
+
+def test_a_recovery_reads_no_further_while_too_much_is_on_its_way_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lab = RecoveryLab(ledger(3, 3, 2))
+    for entry_id in range(40):
+        lab.put(entry_id, 0, 1, 2, lac=NO_ENTRY)
+    recovery, pending = lab.recovery(window=2), list[int]()
+
+    def reads_first(effects: Sequence[Effect]) -> int:
+        if recovery.phase is RecoveryPhase.READ:
+            pending.append(recovery._writeback.pending_bytes)
+        return next((at for at, e in enumerate(effects) if isinstance(e, ReadEntries)), 0)
+
+    window_bytes = 2 * len(entry(0))
+    monkeypatch.setattr(recovery_module, "WRITE_BACK_BYTES_MAX", 5 * window_bytes)
+    assert done(lab, recovery, reads_first).metadata.last_entry_id == 39
+    assert 5 * window_bytes < max(pending) <= 6 * window_bytes

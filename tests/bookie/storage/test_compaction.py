@@ -164,6 +164,17 @@ def test_pieces_say_together_what_was_done(
     assert kit.held(1) == kit.read(1, 0, 99)[0] == ids((0, 39))
 
 
+@pytest.mark.parametrize("bound", ["PAGE_ROWS", "BATCH_ROWS", "BATCH_BYTES"])
+def test_however_little_is_done_at_once_all_of_it_is_done(
+    kit: StorageKit, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    monkeypatch.setattr(compaction, bound, 1)
+    fill(kit)
+    kit.storage.maintenance.delete_ledgers([L2])
+    assert kit.compact().frames_copied >= 35
+    assert kit.held(1) == kit.read(1, 0, 99)[0] == ids((0, 39))
+
+
 def test_what_is_deleted_between_two_pieces_does_not_come_back(
     kit: StorageKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:

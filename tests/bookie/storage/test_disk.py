@@ -11,7 +11,14 @@ from pathlib import Path
 
 import pytest
 from bookie.errors import DiskFullError, StorageError
-from bookie.storage.disk import RealDisk, RealFile, read_file, storage_error, write_file
+from bookie.storage.disk import (
+    WRITE_PARTS_MAX,
+    RealDisk,
+    RealFile,
+    read_file,
+    storage_error,
+    write_file,
+)
 from storage_kit import TrackedDisk
 
 LIMIT_BYTES = 6000
@@ -46,6 +53,13 @@ def test_a_write_within_the_limit_is_whole(tmp_path: Path) -> None:
     with small_files():
         file.pwrite([b"x" * 4000, b"y" * 2000], 0)
     assert file.size() == LIMIT_BYTES
+    file.close()
+
+
+def test_a_write_of_as_many_parts_as_may_be_is_whole(tmp_path: Path) -> None:
+    file = RealDisk().create(tmp_path / "a")
+    file.pwrite([bytes([number % 251]) for number in range(WRITE_PARTS_MAX)], 0)
+    assert file.pread(9000, 0) == bytes(number % 251 for number in range(WRITE_PARTS_MAX))
     file.close()
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from bookie.errors import StorageError
+from bookie.storage import journal_records
 from bookie.storage.journal import JOURNAL_DIRECTORY, Journal
 from bookie.storage.journal_records import RecordKind
 from bookie.storage.journal_survey import Survey, survey
@@ -92,3 +93,14 @@ def test_a_journal_that_was_never_trimmed_needs_its_first_file(disk: InlineDisk)
     assert (found(disk).first_needed, found(disk).tail[0], found(disk).last_sequence) == (1, 1, 1)
     journal.close()
     assert found(disk).ended and found(disk).last_sequence == 2
+
+
+@pytest.mark.parametrize("window_bytes", [1032, 1033, 3000])
+def test_records_are_found_wherever_what_is_read_at_once_ends(
+    disk: InlineDisk, monkeypatch: pytest.MonkeyPatch, window_bytes: int
+) -> None:
+    journal = opened(disk)
+    write(journal, 2 * OF_ONE_FILE)
+    journal.close()
+    monkeypatch.setattr(journal_records, "_WINDOW_BYTES", window_bytes)
+    assert found(disk).ended and found(disk).last_sequence == 2 * OF_ONE_FILE + 1

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 from bookie.errors import CorruptError
+from bookie.frames.frame import FRAME_BYTES_MAX
+from bookie.storage import log_scan
 from bookie.storage.ledger_log import LedgerLog
 from bookie.storage.log_files import HEADER_BYTES
 from bookie.storage.log_scan import Position
@@ -316,3 +318,36 @@ def test_a_machine_that_stops_at_any_operation_keeps_what_was_synced(step: int) 
         found, _ = scan(after)
         assert found == frames[: len(found)]
         assert len(found) >= synced
+
+
+# ---- what is read at once -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scan_bytes", [600, 601, 1000, 5000])
+def test_frames_are_found_wherever_what_is_read_at_once_ends(
+    kit: LogKit, disk: SimDisk, monkeypatch: pytest.MonkeyPatch, scan_bytes: int
+) -> None:
+    frames = [frame(number, size=100 + 37 * (number % 9)) for number in range(300)]
+    for each in frames:
+        kit.append(each)
+    kit.log.close()
+    assert max(map(len, frames)) <= scan_bytes and len(disk.list_directory(LOG)) > 1
+    monkeypatch.setattr(log_scan, "SCAN_BYTES", scan_bytes)
+    assert scan(disk) == (frames, False)
+
+
+def test_the_longest_frame_is_read_at_once() -> None:
+    assert log_scan.SCAN_BYTES >= FRAME_BYTES_MAX
+
+
+def test_a_single_byte_far_behind_the_last_frame_is_a_torn_end(
+    kit: LogKit, disk: SimDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit.append(frame(0))
+    kit.log.stream.sync()
+    after = disk.kill()
+    monkeypatch.setattr(log_scan, "_ZERO_BYTES", 4096)
+    assert scan(after.image(lambda _path, _change: True)) == ([frame(0)], False)
+    after = disk.kill()
+    after.damage(FIRST, SMALL.file_bytes - 1, b"\x01")
+    assert scan(after) == ([frame(0)], True)

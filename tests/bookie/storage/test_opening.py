@@ -6,10 +6,10 @@ import pytest
 from bookie.errors import StorageError
 from bookie.ids import LedgerId
 from bookie.storage.modes import DurabilityMode
-from bookie.storage.opening import OpenReport
+from bookie.storage.opening import REASONS_LOGGED_MAX, OpenReport
 from bookie.storage.records import LedgerRecord
 from bookie.testing.inline import InlineDisk
-from storage_kit import StorageKit, run
+from storage_kit import KIB, StorageKit, run
 
 
 @pytest.mark.parametrize("finding", ["torn", "journal_lost", "index_rebuilt"])
@@ -46,4 +46,24 @@ def test_an_open_counts_what_it_has_replayed_and_rebuilt(
         kit.storage._directory_of(ledger_id).log.stream.sync()
     kit.storage._journal.stream.sync()
     assert kit.after_kill().storage.report == report
+    kit.end()
+
+
+@pytest.mark.parametrize("lost", [1, REASONS_LOGGED_MAX + 2])
+def test_of_all_that_a_journal_lacks_the_first_reasons_are_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, lost: int
+) -> None:
+    kit = StorageKit(tmp_path / "bookie", disk=InlineDisk(), journal_file_bytes=16 * KIB)
+    for number in range(100 * (lost + 1)):
+        record = LedgerRecord(LedgerId(number), master_key=b"k" * 200)
+        kit.storage.put_record(record, done=ignored)
+        kit.storage._journal.stream.sync()
+        kit.drain()
+    names = kit.sim.list_directory(kit.root / "journal" / "journal")
+    for name in names[:lost]:
+        kit.sim.unlink(kit.root / "journal" / "journal" / name)
+    kit = kit.after_kill()
+    logged = [one.getMessage() for one in caplog.records if "lacks what was" in one.getMessage()]
+    assert len(logged) == min(lost, REASONS_LOGGED_MAX) and kit.storage.report.journal_lost
+    assert [name in line for name, line in zip(names, logged, strict=False)] == [True] * len(logged)
     kit.end()

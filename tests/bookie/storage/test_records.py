@@ -8,7 +8,16 @@ from functools import reduce
 import pytest
 from bookie.errors import CorruptError
 from bookie.ids import EntryId, LedgerId
-from bookie.storage.records import RETURNS_MAX, Boundary, LedgerRecord, union
+from bookie.storage.records import (
+    LAC_BODY_BYTES_MAX,
+    MASTER_KEY_BYTES_MAX,
+    RETURNS_MAX,
+    Boundary,
+    LedgerRecord,
+    union,
+)
+from bookie.wire import native
+from bookie.wire.stock import messages
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -141,3 +150,14 @@ def test_a_boundary_survives_its_encoding(boundary: Boundary) -> None:
 def test_bytes_that_are_no_boundary_are_refused(payload: bytes) -> None:
     with pytest.raises(CorruptError):
         Boundary.decode(payload)
+
+
+def test_the_longest_key_and_lac_body_come_back() -> None:
+    body = lac_body(3, bytes(LAC_BODY_BYTES_MAX - 16))
+    longest = LedgerRecord(LedgerId(7), master_key=b"k" * MASTER_KEY_BYTES_MAX, lac_body=body)
+    assert LedgerRecord.decode(longest.encode()) == longest
+
+
+def test_a_record_takes_whatever_key_and_lac_body_a_wire_takes() -> None:
+    assert messages.LAC_BODY_BYTES_MAX <= LAC_BODY_BYTES_MAX
+    assert max(messages.MASTER_KEY_BYTES, native.MASTER_KEY_BYTES) <= MASTER_KEY_BYTES_MAX

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from bookie.errors import StorageError
 from bookie.storage import sqlite
-from bookie.storage.sqlite import READERS_MAX, DatabaseFile, all_or_nothing
+from bookie.storage.sqlite import BUSY_MS, READERS_MAX, DatabaseFile, all_or_nothing
 
 
 @pytest.fixture
@@ -60,6 +60,11 @@ def test_of_many_reads_at_once_so_many_connections_are_kept(
     used = read_at_once(database, READERS_MAX + more)
     assert sum(map(is_open, used)) == min(len(used), READERS_MAX)
     assert set(filter(is_open, used)) == set(read_at_once(database, min(len(used), READERS_MAX)))
+
+
+def test_every_connection_waits_for_a_tool_that_holds_the_lock(database: DatabaseFile) -> None:
+    for connection in (database._writer, *read_at_once(database, 1)):
+        assert connection.execute("PRAGMA busy_timeout").fetchone() == (BUSY_MS,)
 
 
 def test_a_read_connection_writes_nothing(database: DatabaseFile) -> None:

@@ -4,16 +4,18 @@ How it meets threads and faults is in `test_ledger_log` and `test_journal`.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from bookie.storage.log_files import HEADER_BYTES, LOG_FILES, LogSettings
 from bookie.storage.positions import Begin
-from bookie.storage.stream import AppendStream
+from bookie.storage.stream import WRITE_BYTES_MAX, AppendStream
 from bookie.testing.inline import InlineDisk
 from hypothesis import given
 from hypothesis import strategies as st
 from log_kit import DIRECTORY, SMALL, Notified
 
+MIB = 1024 * 1024
 HALF = SMALL.ring_bytes // 2
 LONG_FILES = LogSettings(SMALL.ring_bytes, 16 * SMALL.ring_bytes, reserve_bytes=0)
 """Files in which the ring wraps many times."""
@@ -122,3 +124,17 @@ def test_what_the_ring_has_overwritten_is_not_in_memory_though_its_file_goes_on(
     assert not kit.stream.is_in_ring(file_id=1, offset=first[1])
     assert kit.stream.is_in_ring(file_id=1, offset=last[1])
     assert not kit.stream.is_in_ring(file_id=2, offset=HEADER_BYTES), "of no file of this process"
+
+
+@pytest.mark.parametrize(("mib", "writes"), [(1, 1), (3, 3), (4, 4)])
+def test_what_is_written_at_once_is_bounded_so_that_room_comes_in_between(
+    mib: int, writes: int
+) -> None:
+    kit = StreamKit(settings=LogSettings(8 * MIB, 16 * MIB, reserve_bytes=0))
+    kit.appended(mib * WRITE_BYTES_MAX)
+    written: list[Path] = []
+    kit.disk.watch(lambda operation, path: written.extend([path] * (operation == "write")))
+    kit.stream.sync()
+    assert len(written) == 1 + writes, "a header, then so many pieces"
+    kit.disk.watch(None)
+    kit.stream.close()
