@@ -9,6 +9,7 @@ import click
 import pytest
 from bookie.cli.main import main as bookie
 from bookie_operator.kubectl.__main__ import plugin as kubectl_bookie
+from commands import parse
 
 RUNBOOKS: Final = Path(__file__).parents[1] / "docs" / "runbooks"
 PAGES: Final = sorted(RUNBOOKS.glob("Bookie*.md"))
@@ -27,20 +28,6 @@ def test_its_commands_can_be_given(page: Path) -> None:
     for words in commands(page.read_text(encoding="utf-8")):
         program = kubectl_bookie if words[0] == "kubectl" else bookie
         parse(program, words[2:] if words[0] == "kubectl" else words[1:])
-
-
-def parse(program: click.Command, words: list[str]) -> None:
-    """click's own parser takes them; UsageError otherwise. A value is a name of what goes there."""
-    context = click.Context(program)
-    while isinstance(program, click.Group):
-        parser = program.make_parser(context)
-        _values, rest, _order = parser.parse_args(list(words))
-        assert rest, f"{program.name} of {words} says no command"
-        found = program.get_command(context, rest[0])
-        assert found is not None, f"there is no command {rest[0]}"
-        program, words = found, rest[1:]
-        context = click.Context(program, parent=context)
-    program.make_parser(context).parse_args(list(words))
 
 
 @pytest.mark.parametrize("words", ["status --nope", "nosuch", "replace-disk B D --clustr x"])
