@@ -85,7 +85,7 @@ def audits(pass_: Pass, reasons: AuditReasons, *, mended_at: datetime | None = N
     has_booted = len(pass_.silent) < len(pass_.judged)
     if pass_.observed.metadata.instance_id is None or not has_booted:
         return Audits(status, actions)
-    if status.failures and status.next_at is not None and pass_.now < status.next_at:
+    if status.next_at is not None and pass_.now < status.next_at:
         return Audits(status, actions)
     changed = (pass_.previous.scrub.finished_at, mended_at)
     is_mended = any(moment is not None and not is_younger(status, moment) for moment in changed)
@@ -146,12 +146,10 @@ def is_younger(status: AuditStatus, moment: datetime | None) -> bool:
     return status.started_at is not None and (moment is None or status.started_at > moment)
 
 
-def is_stale(pass_: Pass, status: AuditStatus) -> bool:
+def is_stale(pass_: Pass, finished_at: datetime) -> bool:
     """Two audits were due by the schedule since the last one finished, and none has."""
-    if status.finished_at is None:
-        return False
     schedule = pass_.spec.audit.schedule
-    next_one = due_after(schedule, status.finished_at)
+    next_one = due_after(schedule, finished_at)
     one_more = due_after(schedule, next_one) if next_one is not None else None
     return one_more is not None and pass_.now > one_more
 

@@ -38,14 +38,15 @@ class Trouble(NamedTuple):
 def trouble_of(
     view: TlsView,
     principal: Principal,
-    hosts: Sequence[str],
+    hosts: Sequence[str] = (),
     *,
     now: datetime,
     reported_before: timedelta,
 ) -> Trouble | None:
     """What is wrong with what this holder has, the worst of it; None: nothing is.
 
-    `reported_before`: so long before its end a certificate should have been renewed long since.
+    `hosts`: by which it is dialled, beside its own name. `reported_before`: so long before its end
+    a certificate should have been renewed long since.
     """
     found = view.certificates.get(principal)
     place, name = view.places.get(principal, ""), short_name(principal)

@@ -234,7 +234,7 @@ def lacks_certificate(pass_: Pass, bookie_id: BookieId, action: str) -> Refusal 
         if principal.role in (Role.OPERATOR, Role.JOB) or principal.name == bookie_id
     ]
     for principal in needed:
-        found = trouble_of(view, principal, (), now=pass_.now, reported_before=timedelta())
+        found = trouble_of(view, principal, now=pass_.now, reported_before=timedelta())
         if found is not None and found.reason in _STOPPING:
             return Refusal(action, PENDING, found.message, bookie=bookie_id)
     return None

@@ -229,7 +229,7 @@ def _durability_verified(found: Findings) -> Verdict:
     message = f"audit of {audit.finished_at:%Y-%m-%dT%H:%M:%SZ}: {findings_text(audit)}"
     if not audit.clean:
         return Verdict("False", "AuditFindings", message)
-    if is_stale(found.pass_, audit):
+    if is_stale(found.pass_, audit.finished_at):
         return Verdict("False", "AuditStale", message)
     return Verdict("True", "AuditClean", f"{message}; {verified_text(found.scrub)}")
 

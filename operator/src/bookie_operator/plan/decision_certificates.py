@@ -61,7 +61,7 @@ def certificate_for(pass_: Pass, made: Certificates, job: str, by: str) -> Decis
         return DecisionCertificate(lacks=f"no certificate is known: {why}")
     holder = view.deciding[by]
     longest = _longest_run(pass_.spec)
-    trouble = trouble_of(view, holder, (), now=pass_.now, reported_before=longest)
+    trouble = trouble_of(view, holder, now=pass_.now, reported_before=longest)
     is_own = holder.role is Role.PERSON
     status = None if is_own else DecisionStatus(job=job, by=by)
     if trouble is None:

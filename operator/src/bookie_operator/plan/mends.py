@@ -79,7 +79,7 @@ def _is_due(pass_: Pass, status: MendStatus, audit: AuditStatus) -> bool:
     """An audit younger than the last round found something, and the wait is over."""
     if pass_.spec.audit.on_findings is OnFindings.REPORT or not can_be_mended(audit):
         return False
-    if status.failures and status.next_at is not None and pass_.now < status.next_at:
+    if status.next_at is not None and pass_.now < status.next_at:
         return False
     if status.finished_at is None:
         return True
