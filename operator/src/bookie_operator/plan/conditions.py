@@ -149,12 +149,15 @@ def _refused(found: Findings) -> Verdict | None:
     if not refused:
         return None
     since = {(b.bookie, b.action, b.predicate): b.since for b in found.pass_.previous.blocked}
-    messages = [f"{one.bookie}: {one.action} {one.predicate}, {one.message}" for one in refused]
-    moments = [since.get((one.bookie, one.action, one.predicate)) for one in refused]
-    is_old = any(m is not None and found.pass_.now - m >= BLOCKED_AFTER for m in moments)
-    if is_old:
-        return Verdict("False", BLOCKED, messages[0])
-    return Verdict("True", "Waiting", messages[0])
+    old = [
+        one
+        for one in refused
+        if (moment := since.get((one.bookie, one.action, one.predicate))) is not None
+        and found.pass_.now - moment >= BLOCKED_AFTER
+    ]
+    first = (old or refused)[0]  # what has just come up is not what stands still
+    message = f"{first.bookie}: {first.action} {first.predicate}, {first.message}"
+    return Verdict("False", BLOCKED, message) if old else Verdict("True", "Waiting", message)
 
 
 def _coming_up(one: Judged) -> str:
