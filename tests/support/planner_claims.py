@@ -21,6 +21,8 @@ from bookie_operator.model.status import (
 )
 from bookie_operator.observed import Observed
 from bookie_operator.plan import planner
+from bookie_operator.plan.actions import Destructive, bookie_of
+from bookie_operator.plan.failures import ACTION_FAILED
 from bookie_operator.plan.planner import Plan
 from bookie_operator.plan.report import READY_STATES
 
@@ -44,10 +46,36 @@ def check(made: Plan, cluster: BookieCluster, observed: Observed, previous: Clus
     _check_incidents(status.incidents, before=previous.incidents)
     for name in ("audit", "mend", "scrub", "rereplication"):
         _check_attempts(getattr(status, name), before=getattr(previous, name))
+    taking = [action for action in made.actions if isinstance(action, Destructive)]
+    assert len(taking) <= 1, f"more than one destructive action: {taking}"
+    _check_subjects(made, bookies=_bookies_of(cluster, observed, previous))
     twice = [
         once for once, count in Counter(e.once for e in made.events if e.once).items() if count > 1
     ]
     assert not twice, f"said more than once in one pass: {twice}"
+
+
+def _bookies_of(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) -> set[str]:
+    """All that a pass may have a word about."""
+    jobs = {job.bookie for job in observed.jobs if job.bookie is not None}
+    tasks = {task.spec.bookie for task in observed.tasks}
+    left = {previous.drain.bookie} if previous.drain is not None else set()
+    known = {one.id for one in previous.bookies}
+    return {*cluster.spec.bookie_ids, *observed.bookies, *known, *jobs, *tasks, *left}
+
+
+def _check_subjects(made: Plan, *, bookies: set[str]) -> None:
+    """What is said or done of a bookie names one that there is; what names none is said of the
+    whole cluster, and a condition has it too."""
+    of_all = {word for one in made.status.conditions for word in (one.type, one.reason)}
+    for event in made.events:
+        if event.bookie:
+            assert event.bookie in bookies, f"an event of nobody: {event}"
+        else:
+            assert event.reason in {*of_all, ACTION_FAILED}, f"whose is it? {event}"
+    subjects = {bookie_of(action) for action in made.actions}
+    subjects |= {one.bookie for one in (*made.refusals, *made.status.blocked)}
+    assert subjects <= {"", *bookies}, f"nobody knows {subjects - bookies}"
 
 
 def _check_generations(status: ClusterStatus, *, generation: int) -> None:
