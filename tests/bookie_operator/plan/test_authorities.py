@@ -2,20 +2,22 @@
 each other. Whoever uses credentials reads them late, as pods do, but for as long as it may take."""
 
 import random
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from bookie.tls.principals import Principal, Role
 from bookie_operator.errors import PreconditionError
 from bookie_operator.model.tls import Tls, TlsStatus
-from bookie_operator.plan.actions import CertificateAction, IssueCertificate
+from bookie_operator.plan.actions import CertificateAction, IssueCertificate, MakeAuthority
 from bookie_operator.plan.authorities import rolled
+from bookie_operator.plan.certificate_troubles import AUTHORITY_EXPIRED, AUTHORITY_LOST
 from bookie_operator.plan.certificates import NEW_AUTHORITY
 from bookie_operator.platform.certifier import Certifier
 from bookie_operator.platform.credential_files import Files, certificate_of
-from bookie_operator.tls_view import TlsView
+from bookie_operator.tls_view import Authorities, TlsView
 from memory_vault import MemoryVault
-from operator_scenes import T0
+from operator_scenes import DAY, SIGNER, T0, good
 
 HOLDERS = tuple(
     Principal("local", "demo", role, name)
@@ -129,3 +131,39 @@ async def test_a_reader_that_is_later_than_it_may_be_is_what_would_break_it() ->
     one.in_use |= {HOLDERS[0]: slow[HOLDERS[0]]}
     with pytest.raises(AssertionError, match="refuses"):
         one.check()
+
+
+ENDED = replace(SIGNER, not_after=T0)
+GONE, NEVER = Authorities(), Authorities(is_new=True)
+
+
+@pytest.mark.parametrize(
+    ("found", "is_signed", "reason", "words"),
+    [
+        (NEVER, False, "", ""),
+        (Authorities(SIGNER, None, {"aa": SIGNER}), True, "", ""),
+        (GONE, True, AUTHORITY_LOST, "cannot sign: it is not there; another one takes over"),
+        (Authorities(trouble="ca.key is torn"), False, AUTHORITY_LOST, "cannot sign: ca.key is"),
+        (Authorities(trouble="ca.key is torn"), True, AUTHORITY_LOST, "cannot sign: ca.key is"),
+        (Authorities(ENDED, None, {"aa": ENDED}), True, AUTHORITY_EXPIRED, "expired since 2026-01"),
+    ],
+)
+def test_an_authority_that_cannot_sign_any_more_is_trouble_and_the_first_one_is_none(
+    found: Authorities, is_signed: bool, reason: str, words: str
+) -> None:
+    certificates = {one: good(one) for one in HOLDERS} if is_signed else {}
+    view = TlsView(dict.fromkeys(HOLDERS, ()), certificates, authorities=found)
+    step = rolled(view, TLS, TlsStatus(), now=T0)
+    assert [one.reason for one in step.troubles] == [reason] * bool(reason)
+    assert words in "".join(one.message for one in step.troubles)
+
+
+@pytest.mark.parametrize("is_signed", [False, True])
+def test_one_in_place_of_a_lost_one_signs_once_all_who_were_signed_trust_it(
+    is_signed: bool,
+) -> None:
+    certificates = {one: good(one) for one in HOLDERS} if is_signed else {}
+    view = TlsView(dict.fromkeys(HOLDERS, ()), certificates)
+    [made] = rolled(view, TLS, TlsStatus(), now=T0).actions
+    keeps = frozenset({"aa"} if is_signed else ())
+    assert made == MakeAuthority(181 * DAY, keeps, signs=not is_signed)

@@ -387,6 +387,31 @@ class TestWhatABudgetSays:
     ) -> None:
         assert alone(**facts).disruptions_allowed == allowed
 
+    @pytest.mark.parametrize(
+        ("facts", "predicate"),
+        [
+            ({}, ""),
+            ({"is_paused": True}, "Paused"),
+            ({"metadata": replace(HEALTHY, reachable=False)}, "MetadataUnreachable"),
+            ({"rolled_back": "an older store"}, "MetadataRolledBack"),
+            ({"is_loss_possible": True}, "PossibleDataLoss"),
+        ],
+    )
+    def test_what_stops_everything_stops_every_kind_of_disruption_of_the_named_bookie(
+        self, facts: dict[str, Any], predicate: str
+    ) -> None:
+        budget = alone(**facts)
+        refusals = [
+            budget.refusal("fix", B0),
+            budget.taking_refusal("restart", B0, keeps_disks=True),
+            budget.taking_refusal("replace", B0, keeps_disks=False),
+            budget.leaving_refusal("drain", B0),
+            budget.given_up_refusal("give up", B0),
+        ]
+        said = [(one.action, one.predicate, one.bookie) for one in refusals if one is not None]
+        kinds = ("fix", "restart", "replace", "drain", "give up")
+        assert said == [(kind, predicate, B0) for kind in kinds if predicate]
+
     def test_marks_of_others_stop_whoever_serves_and_nobody_who_is_out_already(self) -> None:
         beside_limbo = alone(copies=copies(3), impaired={B1: Impairment.IN_LIMBO})
         assert beside_limbo.refusal("fix", B0) is None

@@ -1,6 +1,7 @@
 """What is issued and when, and who waits for it: the cases that a fleet's story does not tell."""
 
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 from bookie.ids import BookieId
@@ -9,7 +10,12 @@ from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus, ConditionType
 from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import Observed
-from bookie_operator.plan.actions import IssueCertificate, RestartBookie, StartBookie
+from bookie_operator.plan.actions import (
+    CertificateAction,
+    IssueCertificate,
+    RestartBookie,
+    StartBookie,
+)
 from bookie_operator.plan.planner import Plan, plan
 from bookie_operator.tls_view import Authorities, Certificate, Issuer, TlsView
 from operator_scenes import DAY, SIGNER, T0, bookie, cluster, good, holder, observed
@@ -48,6 +54,12 @@ def issued(made: Plan) -> dict[str, str]:
     return {one.principal.name: one.reason.partition(":")[0] for one in actions}
 
 
+def reason_of(made: Plan) -> str:
+    degraded = made.status.condition(ConditionType.DEGRADED)
+    assert degraded is not None
+    return degraded.reason
+
+
 def certificates(made: Plan) -> tuple[str, str]:
     found = made.status.condition(ConditionType.CERTIFICATES_VALID)
     assert found is not None
@@ -77,6 +89,32 @@ def test_what_an_authority_cannot_sign_for_longer_is_not_signed_again_and_again(
         authorities=Authorities(ending, None, {"aa": ending}),
     )
     assert not issued(planned(view))
+
+
+def test_a_paused_cluster_signs_nothing_and_says_what_lacks() -> None:
+    paused = cluster(paused=True)
+    made = planned(seen(job=None), paused)
+    assert issued(planned(seen(job=None))) == {"job": "CertificateMissing"} and not issued(made)
+    assert not [one for one in made.actions if isinstance(one, get_args(CertificateAction))]
+    look = replace(observed(of=paused, seconds=5), tls=seen(job=None))
+    again = plan(paused, look, planned(seen()).status)
+    assert reason_of(again) == "CertificatesInvalid", "the operator does not mend it now"
+
+
+def test_a_roll_over_is_remembered_with_since_when_its_step_is_seen_everywhere() -> None:
+    both = {"aa": SIGNER, "bb": replace(SIGNER, fingerprint="bb")}
+    trusting = {one: replace(good(one), trusted=frozenset(both)) for one in HOLDERS}
+    view = replace(
+        seen(), certificates=trusting, spreads_within=DAY,
+        authorities=Authorities(SIGNER, both["bb"], both),
+    )  # fmt: skip
+    first = planned(view).status.tls
+    assert first is not None and (first.rollover, first.since) == ("Trusting", T0)
+    look = replace(observed(of=SECURE, seconds=9), tls=view)
+    again = plan(SECURE, look, planned(view).status).status.tls
+    assert again == first, "it is not since now"
+    done = planned(seen()).status.tls
+    assert done is not None and (done.rollover, done.since) == ("", None)
 
 
 def test_a_client_needs_no_name_that_it_is_dialled_by() -> None:

@@ -4,12 +4,26 @@ from dataclasses import replace
 
 import pytest
 from bookie.ids import BookieId
+from bookie.tls.principals import Role
 from bookie.wire.admin.health import Phase
 from bookie_operator.model.status import BookieState, ClusterStatus, ConditionType
-from bookie_operator.observed import Bookie, Job, JobKind, MetadataView
+from bookie_operator.observed import Bookie, Failure, Job, JobKind, MetadataView
 from bookie_operator.plan.actions import RestartBookie
+from bookie_operator.plan.failures import ACTION_FAILED, KEEP, NAME_TAKEN
 from bookie_operator.plan.planner import Plan, plan
-from operator_scenes import at, audited, bookie, cluster, observed
+from bookie_operator.tls_view import Issuer, TlsView
+from operator_scenes import (
+    DAY,
+    T0,
+    all_certified,
+    at,
+    audited,
+    bookie,
+    cluster,
+    good,
+    holder,
+    observed,
+)
 
 B0, B1 = BookieId("bookie-0"), BookieId("bookie-1")
 AUDITED = audited()
@@ -206,3 +220,62 @@ class TestLostNodes:
         assert serving.health is not None
         stale = replace(serving, health=replace(serving.health, is_fresh=False))
         assert reason(seen(stale)) == "NodeLost"
+
+
+def kept_not(name: str, reason: str = ACTION_FAILED, count: int = 2) -> Failure:
+    """An object that cannot be written."""
+    return Failure(name, KEEP, f"{name} is refused", at(200), count=count, reason=reason)
+
+
+@pytest.mark.parametrize(
+    ("failures", "expected", "words"),
+    [
+        ([kept_not("a")], ACTION_FAILED, "Keep a is refused"),
+        ([kept_not("a", count=1)], "", ""),
+        (
+            [kept_not("a"), kept_not("b", NAME_TAKEN), kept_not("c")],
+            NAME_TAKEN,
+            "Keep b is refused; Keep a is refused; Keep c is refused",
+        ),
+        (
+            [*map(kept_not, "abcde")],
+            ACTION_FAILED,
+            "Keep a is refused; Keep b is refused; Keep c is refused; and 2 more, see Blocked",
+        ),
+    ],
+)
+def test_of_what_could_not_be_done_a_name_that_is_taken_comes_first(
+    failures: list[Failure], expected: str, words: str
+) -> None:
+    made = seen(failures=tuple(failures))
+    degraded = made.status.condition(ConditionType.DEGRADED)
+    assert degraded is not None and reason(made) == expected and degraded.message == words
+
+
+JOB = holder(Role.JOB)
+ENDED = replace(
+    all_certified(cluster()),
+    certificates={**all_certified(cluster()).certificates, JOB: good(JOB, ends=-DAY)},
+)
+SIGNED_ELSEWHERE = replace(ENDED, issuer=Issuer("Issuer x"))
+
+
+@pytest.mark.parametrize(
+    ("view", "words"),
+    [
+        (all_certified(cluster()), ""),
+        (TlsView({}, denied="secrets is forbidden"), "CertificatesUnseen: secrets is forbidden"),
+        (None, "CertificatesUnseen: not looked at yet"),
+        (SIGNED_ELSEWHERE, "CertificateExpired:  has been expired since"),
+        (ENDED, ""),
+        (replace(SIGNED_ELSEWHERE, certificates={}), ""),
+    ],
+    ids=["well", "denied", "unseen", "an issuer is late", "ours to mend", "the first are coming"],
+)
+def test_certificates_are_a_reason_where_the_operator_does_not_mend_them_itself(
+    view: TlsView | None, words: str
+) -> None:
+    made = seen(tls=view, before=ClusterStatus(), now=T0)
+    degraded = made.status.condition(ConditionType.DEGRADED)
+    assert degraded is not None and degraded.message.startswith(words)
+    assert reason(made) == ("CertificatesInvalid" if words else "")

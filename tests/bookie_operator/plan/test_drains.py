@@ -9,6 +9,7 @@ from bookie.wire.admin.health import Phase
 from bookie_operator.model.reports import DrainReport
 from bookie_operator.model.status import (
     BookieState,
+    BookieStatus,
     ClusterStatus,
     ConditionType,
     DrainPhase,
@@ -23,7 +24,8 @@ from bookie_operator.plan.actions import (
     StartJob,
     StopJob,
 )
-from bookie_operator.plan.drains import drain_text
+from bookie_operator.plan.drains import drain_text, kept_up, leaving_next
+from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.planner import Plan, plan
 from operator_scenes import at, audited, bookie, cluster, observed
 
@@ -334,3 +336,84 @@ def test_an_incident_of_one_that_left_is_closed() -> None:
         status = plan(FOUR, look, status).status
     assert [incident.outcome.value for incident in status.incidents] == ["Cleared"]
     assert len(status.bookies) == 4
+
+
+def told(*looks: Observed) -> list[tuple[str, str, str]]:
+    """Reason, bookie and type of every event of a drain over these looks."""
+    status, events = SETTLED, []
+    for look in looks:
+        made = plan(FOUR, look, status)
+        status, events = made.status, [*events, *made.events]
+    mine = ("RacksLost", "BookieDrained", "BookieRemoved")
+    return [(one.reason, one.bookie, one.type) for one in events if one.reason in mine]
+
+
+def test_every_event_of_a_drain_names_who_leaves_and_comes_once() -> None:
+    here, there = {"process_facts": {"rack": "/a"}}, {"process_facts": {"rack": "/b"}}
+    stay = [bookie(name, **here) for name in FOUR.spec.bookie_ids]  # type: ignore[arg-type]
+    last = [draining(left, **there) for left in (3, 3, 0, 0)]
+    looks = [seen(*stay, one, seconds=5 + n) for n, one in enumerate(last)]
+    gone = observed(*stay, of=FOUR, jobs=[audited()], seconds=12)
+    assert told(*looks, gone, gone) == [
+        ("RacksLost", B4, "Warning"),
+        ("BookieDrained", B4, "Normal"),
+        ("BookieRemoved", B4, "Normal"),
+    ]
+
+
+# Who
+
+B5 = BookieId("bookie-5")
+NEW = bookie(B4, running=False, has_cookie=False)
+"""Nobody ever saw it boot."""
+AWAY = bookie(B4, running=False)
+STOPPING = DrainStatus(
+    bookie=B4, phase=DrainPhase.REMOVING, started_at=at(1), instance="bookie-4-1"
+)
+
+
+def pass_over(*special: Bookie, **before: Any) -> Pass:
+    return Pass.of(FOUR, observed(*special, of=FOUR, seconds=9), ClusterStatus(**before))
+
+
+def made_good(rereplicated: float | None = 5) -> tuple[BookieStatus, ...]:
+    """bookie-4 is away, and others have made its copies."""
+    made_at = None if rereplicated is None else at(rereplicated)
+    facts: dict[str, Any] = {"boot_epoch": 1, "gone_since": at(1), "rereplicated_at": made_at}
+    return (BookieStatus(id=B4, state=BookieState.DOWN, **facts),)
+
+
+@pytest.mark.parametrize(
+    ("one", "before", "leaves"),
+    [
+        (bookie(B4), {}, B5),
+        (NEW, {}, B4),
+        (AWAY, {"bookies": made_good()}, B4),
+        (AWAY, {"bookies": made_good(None)}, B5),
+        (bookie(B4, phase=Phase.STOPPING), {"drain": STOPPING}, B4),
+        (bookie(B4), {"drain": STOPPING.model_copy(update={"phase": DrainPhase.DRAINING})}, B4),
+    ],
+    ids=["both serve", "never ran", "made good", "not made good", "stops", "begun with"],
+)
+def test_the_highest_number_leaves_first_but_for_whoever_keeps_others_waiting(
+    one: Bookie, before: dict[str, Any], leaves: BookieId
+) -> None:
+    assert leaving_next(pass_over(one, bookie(B5), **before)) == leaves
+    assert leaving_next(pass_over()) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "before", "is_kept"),
+    [
+        (bookie(B4), {}, True),
+        (AWAY, {}, True),
+        (NEW, {}, False),
+        (bookie(B4, phase=Phase.STOPPING), {"drain": STOPPING}, False),
+        (AWAY, {"drain": STOPPING}, False),
+    ],
+    ids=["serves", "is down", "never ran", "stops", "has stopped"],
+)
+def test_who_is_to_leave_is_kept_up_until_it_has_said_that_it_is_empty(
+    one: Bookie, before: dict[str, Any], is_kept: bool
+) -> None:
+    assert kept_up(pass_over(one, **before)) == ([B4] if is_kept else [])

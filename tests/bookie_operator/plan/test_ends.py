@@ -8,8 +8,9 @@ import pytest
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
 from bookie_operator.model.status import BookieState, BookieStatus, ClusterStatus
-from bookie_operator.observed import Exit
+from bookie_operator.observed import Exit, Process
 from bookie_operator.plan.actions import Event
+from bookie_operator.plan.ends import is_moved, is_rebooted
 from bookie_operator.plan.planner import Plan, plan
 from operator_scenes import at, bookie, cluster, observed
 
@@ -127,3 +128,24 @@ def test_d7_a_boot_that_answers_is_believed_whatever_ended_before() -> None:
         life.ended(seconds)
     life.seen(33, phase=Phase.BOOTING, last_exit=Exit(at(30), 1, "exit code 1"))
     assert (life.one.state, life.one.failures) == (BookieState.BOOTING, 3)
+
+
+@pytest.mark.parametrize(
+    ("pod", "node", "boot", "moved", "rebooted"),
+    [
+        ("p1", "n1", "b1", False, False),
+        ("p2", "n1", "b1", True, False),
+        ("", "n1", "b1", False, False),
+        ("p1", "n1", "b2", False, True),
+        ("p1", "n1", "", False, False),
+        ("p1", "n2", "b2", False, False),
+    ],
+    ids=["the same", "another pod", "unknown pod", "rebooted", "unknown boot", "another node"],
+)
+def test_a_process_is_moved_with_its_pod_and_rebooted_with_the_node_where_it_was(
+    pod: str, node: str, boot: str, moved: bool, rebooted: bool
+) -> None:
+    facts = {"pod": "p1", "node": "n1", "node_boot_id": "b1"}
+    before = BookieStatus(id=B0, state=BookieState.SERVING, **facts)
+    now = Process("i", True, "r", pod=pod, node=node, node_boot_id=boot)
+    assert (is_moved(now, before), is_rebooted(now, before)) == (moved, rebooted)

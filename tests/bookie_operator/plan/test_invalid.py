@@ -1,6 +1,7 @@
 """What is shown when a pass could not be planned at all."""
 
 from bookie_operator.model.status import ClusterStatus, ConditionType
+from bookie_operator.plan.actions import Event
 from bookie_operator.plan.invalid import forbidden_status, hindrance_event, invalid_status
 from bookie_operator.plan.planner import plan
 from operator_scenes import at, cluster, observed
@@ -42,3 +43,20 @@ def test_what_hinders_is_told_once() -> None:
     assert again == first
     assert hindrance_event(first, RUNNING) is not None
     assert hindrance_event(again, first) is None
+
+
+def test_a_cluster_that_was_never_planned_is_told_what_hinders_it() -> None:
+    """Its first status is this one: nothing was said before."""
+    for made, reason in ((invalid_status, "InvalidSpec"), (forbidden_status, "Forbidden")):
+        status = made(ClusterStatus(), 1, "why", at(9))
+        event = hindrance_event(status, ClusterStatus())
+        assert event == Event(reason, "why", type="Warning")
+
+
+def test_another_hindrance_is_told_as_well() -> None:
+    first = invalid_status(RUNNING, 7, "replicas: found 2", at(9))
+    for other in (
+        invalid_status(first, 8, "quorum: found 2", at(10)),
+        forbidden_status(first, 7, "replicas: found 2", at(10)),
+    ):
+        assert hindrance_event(other, first) is not None

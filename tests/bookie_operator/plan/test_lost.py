@@ -249,3 +249,22 @@ def test_a_task_is_not_failed_by_attempts_of_others() -> None:
     assert "task-1" not in look(AWAY, seconds=30, before=status, tasks=[asked]).tasks or (
         look(AWAY, seconds=30, before=status, tasks=[asked]).tasks["task-1"].phase != "Failed"
     )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        bookie("bookie-3", limbo=2, reason="UncleanShutdown", epoch=2),
+        replace(bookie("bookie-3", phase=Phase.BOOTING), is_registered=True),
+    ],
+    ids=["in limbo, and its repair waits", "boots"],
+)
+def test_it_says_that_it_waits_for_limbo_and_boots_of_others(other: Bookie) -> None:
+    """Not for its own, which nobody can mend."""
+    of, failed = cluster(replicas=5), Job(
+        "demo-bookie-3-2-1", JobKind.REPAIR, 1, running=False, bookie=other.id, boot_epoch=2,
+        started_at=at(2 * HOUR - 9), ended_at=at(2 * HOUR - 1), exit_code=1,
+    )  # fmt: skip
+    made = look(AWAY, other, of=of, seconds=2 * HOUR, before=after_away(of=of), jobs=[failed])
+    assert (taken(made), refused(made)) == ([], ["WaitingForLimbo"])
+    assert taken(look(AWAY, of=of, seconds=2 * HOUR, before=after_away(of=of))) == ["bookie-1"]

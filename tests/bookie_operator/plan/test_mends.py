@@ -203,3 +203,13 @@ class TestDisturbances:
     def test_d2_a_clean_restart_between_two_looks_asks_for_an_audit(self) -> None:
         made = self.seen(bookie(B0, epoch=2, boot_at=4), 5, self.CLEAN)
         assert self.verified(made) == "Unknown" and started(made, JobKind.AUDIT)
+
+
+@pytest.mark.parametrize(("seconds", "again"), [(15, []), (16, ["demo-mend-2"])])
+def test_a_round_that_failed_is_tried_again_when_it_is_time(
+    seconds: float, again: list[str]
+) -> None:
+    failed = replace(mended(at_s=5), report=None, message="no engine")
+    made = after(audited(MISSING), failed, seconds=seconds)
+    assert (made.status.mend.failures, made.status.mend.next_at) == (1, at(16))
+    assert started(made) == again

@@ -71,7 +71,7 @@ def bookies_started(made: Plan) -> list[StartBookie]:
 def test_d5_a_bookie_that_refuses_gets_its_index_built_anew() -> None:
     story = Story()
     [job] = started(story.seen(refusing()))
-    assert (job.name, job.bookie_id, job.disks) == (rebuild_job(WISH), B0, ("ledger-1",))
+    assert job == StartJob(JOB.name, JOB.kind, "", attempt=1, bookie_id=B0, disks=("ledger-1",))
     assert (story.task.phase, story.task.target) == (TaskPhase.RUNNING, job.name)
 
 
@@ -185,3 +185,14 @@ def test_a_job_whose_end_nobody_saw_is_judged_by_the_next_boot() -> None:
         assert story.task.phase is TaskPhase.RUNNING
         story.seen(boot, unknown, seconds=30)
         assert story.task.phase is phase
+
+
+@pytest.mark.parametrize(("seconds", "is_over"), [(180, False), (181, True)])
+def test_one_that_is_not_seen_is_given_up_once_its_bookie_had_time_to_stop_and_it_to_start(
+    seconds: float, is_over: bool
+) -> None:
+    story = Story(of=cluster(gracePeriodSeconds=60, repair={"startDeadlineSeconds": 120}))
+    story.seen(refusing(), seconds=5)
+    made = story.seen(away(), seconds=5 + seconds)
+    assert (bool(started(made)), bool(bookies_started(made))) == (not is_over, is_over)
+    assert story.task.phase is (TaskPhase.FAILED if is_over else TaskPhase.RUNNING)

@@ -3,14 +3,17 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskPhase
 from bookie_operator.observed import Bookie, Volume
-from bookie_operator.plan.actions import ReplaceBookie, ReplaceVolume
+from bookie_operator.plan.actions import Action, ReplaceBookie, ReplaceVolume
+from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.planner import Plan, plan
+from bookie_operator.plan.replacements import follow_bookie, follow_disk
 from operator_scenes import HEALTHY, bookie, cluster, observed, task
 
 AWAY = bookie("bookie-1", running=False)
@@ -139,3 +142,39 @@ def test_a_new_volume_is_not_taken_for_an_old_one_of_another_disk() -> None:
     swapped = dict(NEW) | {"ledger-0": Volume("ledger-0", volumes["journal"].uid)}
     made = look(replace(away, volumes=swapped), asked=begun(started), before=started.status)
     assert replaced(made) == [] and made.tasks["task-1"].phase is TaskPhase.SUCCEEDED
+
+
+B1, B2 = BookieId("bookie-1"), BookieId("bookie-2")
+DISK, WHOLE = task("replace-disk", bookie=B1, disk="ledger-0"), wish()
+
+
+@pytest.mark.parametrize(
+    ("action", "target"),
+    [
+        (ReplaceVolume(B1, "ledger-0", "uid-7"), "uid-7"),
+        (ReplaceVolume(B2, "ledger-0", "uid-7"), ""),
+        (ReplaceVolume(B1, "ledger-1", "uid-7"), ""),
+        (ReplaceBookie(B1, OLD, "", is_node_lost=False), ""),
+    ],
+    ids=["its own", "another bookie's", "another disk", "all of them"],
+)
+def test_a_task_for_a_disk_is_begun_by_the_replacement_of_that_very_disk(
+    action: Action, target: str
+) -> None:
+    pass_ = Pass.of(cluster(), observed(tasks=[DISK], seconds=20), ClusterStatus())
+    status = follow_disk(pass_, DISK, [action])
+    assert status.target == target and (status.phase is TaskPhase.RUNNING) is bool(target)
+
+
+@pytest.mark.parametrize("of", [B1, B2])
+def test_a_task_for_a_bookie_is_begun_by_the_replacement_of_that_very_bookie(of: BookieId) -> None:
+    pass_ = Pass.of(cluster(), observed(AWAY, tasks=[WHOLE], seconds=20), ClusterStatus())
+    status = follow_bookie(pass_, WHOLE, [ReplaceBookie(of, OLD, "", is_node_lost=False)])
+    assert (status.phase is TaskPhase.RUNNING) is (of == B1)
+
+
+def test_of_two_tasks_for_disks_the_second_waits_for_its_own_turn() -> None:
+    tasks = [task("replace-disk", f"t{n}", bookie=f"bookie-{n}", disk="ledger-0") for n in (1, 2)]
+    made = plan(cluster(), observed(tasks=tasks, seconds=20), ClusterStatus())
+    assert [one.bookie_id for one in made.actions if isinstance(one, ReplaceVolume)] == [B1]
+    assert list(made.tasks) == ["t1"]

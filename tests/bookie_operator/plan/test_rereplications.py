@@ -7,7 +7,12 @@ import pytest
 from bookie.ids import BookieId
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.reports import AuditReport, RereplicationReport, ScrubReport
-from bookie_operator.model.status import ClusterStatus, ConditionType, ScrubStatus
+from bookie_operator.model.status import (
+    ClusterStatus,
+    ConditionType,
+    RereplicationStatus,
+    ScrubStatus,
+)
 from bookie_operator.model.task import BookieTask, TaskPhase
 from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import StartJob, StopJob
@@ -186,3 +191,21 @@ def test_an_audit_looks_after_copies_that_were_moved() -> None:
     moved = look(audited, job(report=DONE), status=settled)
     kinds = [[a.kind for a in one.actions if isinstance(a, StartJob)] for one in (quiet, moved)]
     assert kinds == [[], [JobKind.AUDIT]]
+
+
+BEGUN = wish(phase=TaskPhase.RUNNING, target="demo-rereplicate-1", started_at=at(3))
+
+
+def test_a_task_counts_from_its_first_attempt_on() -> None:
+    known = ClusterStatus(rereplication=RereplicationStatus(attempt=1))
+    status = look(tasks=(BEGUN,), status=known).tasks["task-1"]
+    assert (status.target, status.started_at) == ("demo-rereplicate-2", at(3))
+    assert look(tasks=(wish(),)).tasks["task-1"].started_at == at(30)
+
+
+def test_a_task_is_ended_by_its_own_job_whatever_others_do() -> None:
+    other = Job("demo-audit-1", JobKind.AUDIT, 1, True, at(10), progress="7 ledgers looked at")
+    done = look(other, job(report=DONE), tasks=(BEGUN,)).tasks["task-1"]
+    assert done.phase is TaskPhase.SUCCEEDED
+    runs = look(other, job(running=True, progress="half"), tasks=(BEGUN,)).tasks["task-1"]
+    assert (runs.phase, runs.message) == (TaskPhase.RUNNING, "half")

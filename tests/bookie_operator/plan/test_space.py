@@ -92,3 +92,12 @@ def test_the_marks_are_those_of_the_bookies(role: str, total: int) -> None:
 
 
 FILES = {"journal": "journal_file_bytes", "ledger": "log_file_bytes"}
+
+
+@pytest.mark.parametrize(("total", "early"), [(100, 12.0), (10, 1.5), (1, 0.15)])
+def test_a_disk_of_a_role_that_is_not_known_yet_is_measured_by_its_size_alone(
+    total: int, early: float
+) -> None:
+    """A bookie may be newer than its operator."""
+    disk = DiskHealth("cache", 0, "", "ok", "", total_bytes=total * GIB)
+    assert early_bytes(disk) == pytest.approx(early * GIB, abs=8)

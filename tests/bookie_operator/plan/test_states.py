@@ -281,6 +281,8 @@ ENDS = {"process_facts": {"is_ready": False}}
         (bookie(B4, phase=Phase.STOPPING), {}, True),
         (bookie(B4, phase=None), {}, True),
         (bookie(B4, running=False), {}, True),
+        (bookie(B4, running=False, epoch=2), {}, True),
+        (bookie(B4, phase=None, epoch=2), {}, False),
         (Bookie(B4, {}, None, None), {}, True),
         (bookie(B4, is_fresh=False), {}, True),
         (LEFT, {}, False),

@@ -1,0 +1,118 @@
+"""When an audit begins, and what keeps it waiting: reason by reason, with all others absent."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from bookie.wire.admin.health import Phase
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.status import AuditStatus, ClusterStatus, ScrubStatus
+from bookie_operator.observed import Bookie, Job, JobKind, MetadataView
+from bookie_operator.plan.actions import StartJob
+from bookie_operator.plan.audits import AuditReasons, audits, is_stale
+from bookie_operator.plan.passes import Pass
+from operator_scenes import HEALTHY, at, bookie, cluster, observed, task
+
+NOW = 1000.0
+FOUND = AuditStatus(
+    attempt=1, started_at=at(10), finished_at=at(11), clean=False, missing=6, entries=9
+)
+"""The last audit left findings, and no other is due."""
+ASKED = task("audit")
+BOOTING = [bookie(name, phase=Phase.BOOTING) for name in cluster().spec.bookie_ids]
+
+
+def seen(
+    *special: Bookie,
+    of: BookieCluster | None = None,
+    before: AuditStatus = FOUND,
+    scrub: ScrubStatus | None = None,
+    generation: int = 0,
+    **more: Any,
+) -> Pass:
+    previous = ClusterStatus(
+        audit=before, scrub=scrub or ScrubStatus(), observed_generation=generation
+    )
+    look = replace(observed(*special, of=of, seconds=NOW), **more)
+    return Pass.of(of or cluster(), look, previous)
+
+
+def begins(pass_: Pass, *, mended: float | None = None, **reasons: bool) -> bool:
+    facts = dict.fromkeys(AuditReasons.__dataclass_fields__, False) | {"incidents": ()} | reasons
+    mended_at = None if mended is None else at(mended)
+    made = audits(pass_, AuditReasons(**facts), mended_at=mended_at)  # type: ignore[arg-type]
+    return any(isinstance(action, StartJob) for action in made.actions)
+
+
+def test_findings_alone_are_no_reason_and_a_task_is_one() -> None:
+    assert not begins(seen())
+    assert begins(seen(tasks=(ASKED,)))
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_wanted"), [(None, False), (9, False), (10, True), (12, True)]
+)
+def test_what_was_mended_since_the_last_one_began_is_looked_at(
+    changed: float | None, is_wanted: bool
+) -> None:
+    scrub = ScrubStatus(finished_at=None if changed is None else at(changed))
+    assert begins(seen(), mended=changed) is is_wanted
+    assert begins(seen(scrub=scrub)) is is_wanted
+    assert begins(seen(scrub=scrub), mended=9) is is_wanted
+
+
+def test_nothing_is_mended_where_nothing_was_found() -> None:
+    clean = FOUND.model_copy(update={"clean": True})
+    assert not begins(seen(before=clean), mended=12)
+
+
+@pytest.mark.parametrize(("ago", "is_wanted"), [(299, False), (300, True)])
+def test_while_last_copies_hold_something_back_it_looks_again_and_again(
+    ago: float, is_wanted: bool
+) -> None:
+    before = FOUND.model_copy(update={"finished_at": at(NOW - ago)})
+    assert begins(seen(before=before), is_held=True) is is_wanted
+    assert not begins(seen(before=before))
+
+
+def test_a_fleet_of_which_nobody_has_booted_is_not_looked_at() -> None:
+    """Nobody would answer: every copy would be unknown."""
+    assert not begins(seen(*BOOTING, tasks=(ASKED,)))
+    assert begins(seen(*BOOTING[1:], tasks=(ASKED,)))
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"of": cluster(paused=True)},
+        {"metadata": MetadataView(message="no route")},
+        {"metadata": replace(HEALTHY, instance_id=None)},
+        {"jobs": (Job("demo-audit-2", JobKind.AUDIT, 2, running=True, started_at=at(990)),)},
+        {"before": FOUND.model_copy(update={"failures": 1, "next_at": at(NOW + 1)})},
+    ],
+    ids=["paused", "no metadata store", "an empty one", "one runs", "one has just failed"],
+)
+def test_even_one_that_is_asked_for_waits(facts: dict[str, Any]) -> None:
+    assert not begins(seen(**facts, tasks=(ASKED,)))
+
+
+def test_one_that_is_asked_for_waits_for_a_repair_and_not_for_a_restart() -> None:
+    assert not begins(seen(tasks=(ASKED,)), is_repairing=True)
+    assert begins(seen(tasks=(ASKED,)), is_taking_out=True)
+    assert not begins(seen(), mended=12, is_taking_out=True)
+
+
+def test_one_that_failed_is_tried_again_when_it_is_time_or_the_spec_is_another() -> None:
+    failed = FOUND.model_copy(update={"failures": 1, "next_at": at(NOW)})
+    assert begins(seen(before=failed, tasks=(ASKED,)))
+    later = failed.model_copy(update={"next_at": at(NOW + 1)})
+    assert begins(seen(before=later, tasks=(ASKED,), generation=7))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "finished", "stale"),
+    [("@hourly", 0, False), ("@hourly", -3600, False), ("@hourly", -9000, True),
+     ("@never", -99999, False)],
+)  # fmt: skip
+def test_one_is_stale_when_two_were_due_since(schedule: str, finished: float, stale: bool) -> None:
+    assert is_stale(seen(of=cluster(audit={"schedule": schedule})), at(finished)) is stale

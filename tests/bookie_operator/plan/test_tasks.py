@@ -1,0 +1,146 @@
+"""Tasks that ask for a job: bound to it, and ended as it ended."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from bookie.ids import BookieId
+from bookie_operator.model.reports import AuditReport, MendReport, Report, ScrubReport
+from bookie_operator.model.status import AuditStatus, ClusterStatus, RereplicationStatus
+from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus
+from bookie_operator.observed import Bookie, Job, JobKind
+from bookie_operator.plan.actions import Action, StartJob, StopJob
+from bookie_operator.plan.passes import Pass
+from bookie_operator.plan.rereplications import Rereplications
+from bookie_operator.plan.tasks import task_statuses
+from operator_scenes import at, bookie, cluster, observed, task
+
+B0, B1 = BookieId("bookie-0"), BookieId("bookie-1")
+TARGET = "demo-job-1"
+KINDS = {
+    JobKind.REPAIR: task("repair", bookie=B0),
+    JobKind.MEND: task("repair"),
+    JobKind.AUDIT: task("audit"),
+    JobKind.SCRUB: task("scrub"),
+}
+every = pytest.mark.parametrize("kind", KINDS)
+
+
+def bound(kind: JobKind) -> BookieTask:
+    status = TaskStatus(phase=TaskPhase.RUNNING, started_at=at(1), target=TARGET)
+    return KINDS[kind].model_copy(update={"status": status})
+
+
+def job(kind: JobKind, report: Report | None = None, **more: Any) -> Job:
+    facts: dict[str, Any] = {"running": False, "ended_at": at(20), "bookie": B0} | more
+    return Job(TARGET, kind, 1, started_at=at(10), report=report, **facts)
+
+
+def start(kind: JobKind, name: str = TARGET, of: BookieId = B0) -> StartJob:
+    return StartJob(name, kind, "inline", 1, of)
+
+
+def after(
+    one: BookieTask, *special: Bookie, jobs: tuple[Job, ...] = (), actions: tuple[Action, ...] = ()
+) -> TaskStatus:
+    """The status of this task after a pass with these jobs that does these actions."""
+    pass_ = Pass.of(
+        cluster(), observed(*special, jobs=jobs, tasks=[one], seconds=30), ClusterStatus()
+    )
+    nothing = Rereplications(RereplicationStatus(), [])
+    made = task_statuses(pass_, actions=actions, replicating=nothing, audit=AuditStatus())
+    return made.get("task-1", one.status)
+
+
+LIMBO = bookie(B0, epoch=2, reason="UncleanShutdown", limbo=3, unchecked=1)
+STOP = StopJob("another", "why")
+
+
+@every
+def test_it_is_bound_to_the_job_of_its_kind_that_begins(kind: JobKind) -> None:
+    others = tuple(start(other, "other") for other in KINDS if other is not kind)
+    assert after(KINDS[kind], LIMBO, actions=(STOP, *others)).phase is TaskPhase.PENDING
+    status = after(KINDS[kind], LIMBO, actions=(STOP, *others, start(kind)))
+    assert (status.phase, status.target, status.started_at) == ("Running", TARGET, at(30))
+
+
+def test_a_repair_is_bound_to_that_of_its_own_bookie() -> None:
+    asked = KINDS[JobKind.REPAIR]
+    assert after(asked, LIMBO, actions=(start(JobKind.REPAIR, of=B1),)).phase is TaskPhase.PENDING
+
+
+@every
+def test_a_job_that_could_not_be_made_is_waited_for_while_it_is_tried_again(kind: JobKind) -> None:
+    one = bound(kind)
+    for actions in ((start(kind),), (STOP, start(kind), start(kind, "other"))):
+        assert after(one, actions=actions) == one.status
+    for actions in ((), (STOP,), (start(kind, "other"),)):
+        status = after(one, actions=actions)
+        assert (status.phase, status.message) == ("Failed", f"job {TARGET} is gone")
+        assert status.finished_at == at(30)
+
+
+@every
+def test_while_its_job_runs_it_says_how_far_it_is(kind: JobKind) -> None:
+    runs = job(kind, running=True, ended_at=None, progress="half")
+    other = replace(runs, name="another", progress="done")
+    status = after(bound(kind), jobs=(other, runs))
+    assert (status.phase, status.message) == ("Running", "half")
+    silent = bound(kind).model_copy(update={"status": status})
+    assert after(silent, jobs=(replace(runs, progress=""),)).message == "half"
+
+
+@pytest.mark.parametrize(
+    ("limbo", "unchecked", "phase", "words"),
+    [
+        (0, 0, "Succeeded", "limbo is 0"),
+        (3, 0, "Failed", "3 ledgers in limbo, 0 unchecked are left"),
+        (0, 2, "Failed", "0 ledgers in limbo, 2 unchecked are left"),
+    ],
+)
+def test_a_repair_ends_by_the_counts_of_its_own_bookie_whatever_its_job_says(
+    limbo: int, unchecked: int, phase: str, words: str
+) -> None:
+    mine = bookie(B0, epoch=2, reason="UncleanShutdown", limbo=limbo, unchecked=unchecked)
+    other = bookie(B1, epoch=2, reason="UncleanShutdown", limbo=9)
+    for code in (0, 1):
+        ended = (job(JobKind.REPAIR, exit_code=code),)
+        status = after(bound(JobKind.REPAIR), mine, other, jobs=ended)
+        assert (status.phase, status.message) == (phase, words)
+
+
+@pytest.mark.parametrize(
+    ("report", "phase", "words"),
+    [
+        (AuditReport(ok=1), "Succeeded", "nothing found"),
+        (AuditReport(missing=1), "Succeeded", "see status.audit of the cluster"),
+        (
+            ScrubReport(corrupt_found=3, corrupt_replaced=2),
+            "Succeeded",
+            "3 corrupt copies found, 2 replaced",
+        ),
+        (
+            MendReport(entries_copied=6, corrupt_replaced=1),
+            "Succeeded",
+            "6 entries copied, 1 replaced",
+        ),
+        (
+            MendReport(entries_copied=6, wrong=2, message="no copy"),
+            "Failed",
+            "6 entries copied, 0 replaced; 2 entries are not as they must be: no copy",
+        ),
+    ],
+)
+def test_others_end_by_the_report_of_their_job(report: Report, phase: str, words: str) -> None:
+    kinds = {AuditReport: JobKind.AUDIT, ScrubReport: JobKind.SCRUB, MendReport: JobKind.MEND}
+    kind = kinds[type(report)]
+    status = after(bound(kind), jobs=(job(kind, report),))
+    assert (status.phase, status.message, status.finished_at) == (phase, words, at(30))
+
+
+@pytest.mark.parametrize("kind", [JobKind.MEND, JobKind.AUDIT, JobKind.SCRUB])
+def test_a_job_that_left_no_report_is_a_failure(kind: JobKind) -> None:
+    status = after(bound(kind), jobs=(job(kind, message="killed"),))
+    assert (status.phase, status.message) == ("Failed", "killed")
+    words = f"the {KINDS[kind].spec.type.value} left no result"
+    assert after(bound(kind), jobs=(job(kind),)).message == words
