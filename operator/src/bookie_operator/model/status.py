@@ -168,7 +168,7 @@ class RepairStatus(EngineUse):
     """The repair of one episode: a bookie and the boot that needs it."""
 
     episode: ShortText
-    """Bookie and boot epoch, `bookie-1/7`: another unclean boot begins another episode."""
+    """Bookie and boot epoch, `bookie-1-7`: another unclean boot begins another episode."""
     state: RepairState
     """`Waiting`, `Running`, `Finished` (the bookie has no mark left) or `Failed` (an attempt ended,
     and marks are left)."""
