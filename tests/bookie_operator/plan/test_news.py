@@ -129,6 +129,19 @@ def test_a_condition_that_people_must_know_of_is_an_event_of_the_cluster(
     assert condition_events(with_condition(kind, "False"), now) == []
 
 
+@pytest.mark.parametrize(
+    ("reason", "is_said"),
+    [("AuditFindings", True), ("MetadataUnreachable", True), ("BookieDown", False),
+     ("PossibleDataLoss", False), ("TornStamp", False)],
+)  # fmt: skip
+def test_what_degrades_is_an_event_unless_another_one_says_it(reason: str, is_said: bool) -> None:
+    now = with_condition(ConditionType.DEGRADED, "True", reason)
+    assert condition_events(now, ClusterStatus()) == (
+        [Event(reason, "words", "", "Warning")] if is_said else []
+    )
+    assert condition_events(now, now) == []
+
+
 def test_durability_is_an_event_when_it_is_proven_and_no_warning() -> None:
     kind = ConditionType.DURABILITY_VERIFIED
     proven, open_ = with_condition(kind, "True"), with_condition(kind, "Unknown")

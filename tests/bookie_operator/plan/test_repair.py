@@ -1,14 +1,22 @@
 """Repairs of limbo: how far one is, and which is due next; `test_plan` follows one to its end."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from bookie.ids import BookieId
-from bookie_operator.model.reports import LossReport
-from bookie_operator.model.status import BookieState, BookieStatus, ClusterStatus, RepairStatus
+from bookie.wire.admin.health import Phase
+from bookie_operator.model.reports import LossReport, RepairReport
+from bookie_operator.model.status import (
+    BookieState,
+    BookieStatus,
+    ClusterStatus,
+    RepairState,
+    RepairStatus,
+)
 from bookie_operator.model.task import BookieTask
-from bookie_operator.observed import Bookie, Job, JobKind
-from bookie_operator.plan.actions import StartJob
+from bookie_operator.observed import Bookie, Job, JobKind, MetadataView
+from bookie_operator.plan.actions import Action, Refusal, StartJob, StopJob
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.repair import repairs
 from operator_scenes import at, bookie, cluster, observed, task
@@ -16,8 +24,16 @@ from operator_scenes import at, bookie, cluster, observed, task
 B0, B1 = BookieId("bookie-0"), BookieId("bookie-1")
 
 
-def marked(limbo: int = 3, unchecked: int = 0, name: str = B0) -> Bookie:
-    return bookie(name, epoch=2, reason="UncleanShutdown", limbo=limbo, unchecked=unchecked)
+def marked(
+    limbo: int = 3, unchecked: int = 0, name: str = B0, *, boot: tuple[int, int] | None = None
+) -> Bookie:
+    """`boot`: in limbo and unchecked when it booted; by default as many as now."""
+    one = bookie(name, epoch=2, reason="UncleanShutdown", limbo=limbo, unchecked=unchecked)
+    assert one.health is not None and one.health.boot is not None
+    at_first = boot or (limbo, unchecked)
+    facts = {"ledgers_in_limbo": at_first[0], "ledgers_unchecked": at_first[1]}
+    record = replace(one.health.boot, **facts)  # type: ignore[arg-type]
+    return replace(one, health=replace(one.health, boot=record))
 
 
 def attempt(number: int = 1, *, of: str = B0, running: bool = False) -> Job:
@@ -44,20 +60,21 @@ def started(
 
 
 @pytest.mark.parametrize(
-    ("limbo", "unchecked", "total", "progress"),
+    ("limbo", "unchecked", "boot", "total", "progress"),
     [
-        (3, 2, 10, "5/10 ledgers (50 %)"),
-        (0, 4, 12, "8/12 ledgers (66 %)"),
-        (1, 2, 0, "0/3 ledgers (0 %)"),
-        (9, 9, 10, "0/18 ledgers (0 %)"),
-        (0, 0, 7, "7/7 ledgers (100 %)"),
-        (0, 0, 0, ""),
+        (3, 2, None, 10, "5/10 ledgers (50 %)"),
+        (0, 4, None, 12, "8/12 ledgers (66 %)"),
+        (1, 2, None, 0, "0/3 ledgers (0 %)"),
+        (1, 1, (8, 2), 0, "8/10 ledgers (80 %)"),
+        (9, 9, (3, 0), 10, "0/18 ledgers (0 %)"),
+        (0, 0, None, 7, "7/7 ledgers (100 %)"),
+        (0, 0, None, 0, ""),
     ],
 )
 def test_its_progress_is_what_has_gone_of_limbo_and_unchecked_together(
-    limbo: int, unchecked: int, total: int, progress: str
+    limbo: int, unchecked: int, boot: tuple[int, int] | None, total: int, progress: str
 ) -> None:
-    seen = observed(marked(limbo, unchecked), jobs=[attempt(running=True)], seconds=15)
+    seen = observed(marked(limbo, unchecked, boot=boot), jobs=[attempt(running=True)], seconds=15)
     pass_ = Pass.of(cluster(), seen, before(attempt=1, ledgers_total=total))
     status = repairs(pass_).statuses[B0]
     assert status.progress == progress
@@ -91,3 +108,119 @@ def test_the_one_with_the_fewest_attempts_is_next_and_one_runs_at_a_time() -> No
     assert started(*both, jobs=(), seconds=25) == [(B0, 1)]
     assert started(*both, jobs=(attempt(),), seconds=99) == [(B1, 1)]
     assert started(*both, jobs=(attempt(running=True),), seconds=99) == []
+    assert started(bookie(B0, epoch=2), jobs=(attempt(),), seconds=99) == [], "nothing is left"
+
+
+def status_of(
+    one: Bookie, *jobs: Job, known: ClusterStatus | None = None, seconds: float = 15
+) -> RepairStatus:
+    pass_ = Pass.of(cluster(), observed(one, jobs=jobs, seconds=seconds), known or ClusterStatus())
+    return repairs(pass_).statuses[B0]
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"message": "no room"}, "no room"),
+        ({"message": "no room", "progress": "half"}, "half"),
+        ({"message": "no room", "progress": "half", "waiting": "NoImage: x"}, "NoImage: x"),
+        ({"message": "x" * 3000}, "x" * 1024),
+        ({}, ""),
+    ],
+)
+def test_its_status_has_what_its_job_says(facts: dict[str, str], words: str) -> None:
+    report = RepairReport(engine="e", engine_reason="why", spark_app_id="a-1", executors=2)
+    one = status_of(marked(), replace(attempt(), report=report, **facts))
+    assert (one.state, one.attempt, one.message) == (RepairState.FAILED, 1, words)
+    assert (one.started_at, one.ended_at, one.next_attempt_at) == (at(10), at(20), at(30))
+    assert (one.engine, one.engine_reason, one.spark_app_id) == ("e", "why", "a-1")
+    assert one.executors == 2
+
+
+def test_a_job_of_which_nothing_was_known_before_counts_nothing() -> None:
+    assert status_of(bookie(B0, epoch=2), attempt(running=True)).progress == ""
+
+
+@pytest.mark.parametrize(("number", "again"), [(0, 40), (1, 40), (2, 50), (3, 70)])
+def test_one_whose_job_vanished_waits_as_after_a_failure(number: int, again: float) -> None:
+    one = status_of(marked(), known=before(attempt=number, message="half"), seconds=30)
+    assert (one.state, one.attempt) == (RepairState.FAILED, number)
+    assert (one.ended_at, one.next_attempt_at) == (at(30), at(again))
+    assert one.message == "half; the job is gone and left no result"
+    silent = status_of(marked(), known=before(attempt=number))
+    assert silent.message == "the job is gone and left no result"
+
+
+@pytest.mark.parametrize(
+    ("one", "over"),
+    [
+        (bookie(B0, epoch=3), RepairState.FINISHED),
+        (bookie(B0, epoch=2, running=False), RepairState.FAILED),
+        (bookie(B0, phase=Phase.BOOTING), RepairState.FAILED),
+    ],
+    ids=["a later boot without marks", "is down", "boots"],
+)
+def test_of_an_earlier_boot_it_is_known_how_its_job_ends(one: Bookie, over: RepairState) -> None:
+    runs = status_of(one, attempt(running=True), known=before(attempt=1))
+    assert (runs.episode, runs.state) == ("bookie-0-2", RepairState.RUNNING)
+    for jobs, ended in (((attempt(),), at(20)), ((), at(15))):
+        found = status_of(one, *jobs, known=before(attempt=1))
+        assert (found.episode, found.state, found.ended_at) == ("bookie-0-2", over, ended)
+
+
+def test_what_has_no_marks_left_is_finished() -> None:
+    one = status_of(bookie(B0, epoch=2), attempt(), known=before(attempt=1))
+    assert (one.state, one.next_attempt_at) == (RepairState.FINISHED, None)
+
+
+@pytest.mark.parametrize(
+    ("spec", "seen", "predicate"),
+    [
+        ({"paused": True}, {}, "Paused"),
+        ({}, {"metadata": MetadataView(message="no route")}, "MetadataUnreachable"),
+        ({}, {"special": bookie(B1, metadata_rolled_back="older")}, "MetadataRolledBack"),
+    ],
+)
+def test_one_that_is_due_and_must_wait_says_why_by_its_bookie(
+    spec: dict[str, Any], seen: dict[str, Any], predicate: str
+) -> None:
+    others = [seen.pop("special")] if "special" in seen else []
+    look = observed(marked(), *others, seconds=5, **seen)
+    made = repairs(Pass.of(cluster(**spec), look, ClusterStatus()))
+    assert [(one.action, one.predicate, one.bookie) for one in made.refusals] == [
+        ("Repair", predicate, B0)
+    ]
+    assert all(isinstance(one, Refusal) and one.message for one in made.refusals)
+    assert not made.actions
+
+
+def test_an_audit_gives_its_place_to_a_repair() -> None:
+    audit = Job("demo-audit-1", JobKind.AUDIT, 1, running=True, started_at=at(1))
+    scrub = Job("demo-scrub-1", JobKind.SCRUB, 1, running=True, started_at=at(1))
+    seen = observed(marked(), jobs=[audit, scrub], seconds=5)
+    stop, start = repairs(Pass.of(cluster(), seen, ClusterStatus())).actions
+    assert stop == StopJob("demo-audit-1", "RepairFirst") and isinstance(start, StartJob)
+
+
+RUNNING = attempt(running=True)
+
+
+@pytest.mark.parametrize(
+    ("one", "job", "stops"),
+    [
+        (marked(), RUNNING, []),
+        (bookie(B0, epoch=1), RUNNING, []),
+        (bookie(B0, epoch=3), RUNNING, [StopJob(RUNNING.name, "BookieRestarted")]),
+        (bookie(B0, epoch=3, running=False), RUNNING, []),
+        (replace(bookie(B0), health=replace(marked().health, boot=None)), RUNNING, []),  # type: ignore[type-var]
+        (bookie(B0, epoch=3), replace(RUNNING, bookie=None), []),
+        (bookie(B0, epoch=3), replace(RUNNING, bookie=BookieId("bookie-99")), []),
+        (marked(), replace(RUNNING, started_at=at(-9999)),
+         [StopJob(RUNNING.name, "DeadlineExceeded")]),
+    ],
+)  # fmt: skip
+def test_one_of_an_older_boot_or_that_hangs_is_stopped(
+    one: Bookie, job: Job, stops: list[Action]
+) -> None:
+    seen = observed(one, jobs=[job], seconds=15)
+    assert repairs(Pass.of(cluster(), seen, ClusterStatus())).actions == stops

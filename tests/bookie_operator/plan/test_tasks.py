@@ -5,15 +5,22 @@ from typing import Any
 
 import pytest
 from bookie.ids import BookieId
+from bookie.wire.admin.health import CookieFix, Phase
 from bookie_operator.model.reports import AuditReport, MendReport, Report, ScrubReport
 from bookie_operator.model.status import AuditStatus, ClusterStatus, RereplicationStatus
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus
 from bookie_operator.observed import Bookie, Job, JobKind
-from bookie_operator.plan.actions import Action, StartJob, StopJob
+from bookie_operator.plan.actions import (
+    Action,
+    ApproveCollection,
+    ApproveCookieFix,
+    StartJob,
+    StopJob,
+)
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.rereplications import Rereplications
 from bookie_operator.plan.tasks import task_statuses
-from operator_scenes import at, bookie, cluster, observed, task
+from operator_scenes import at, bookie, cluster, fix_request, observed, task
 
 B0, B1 = BookieId("bookie-0"), BookieId("bookie-1")
 TARGET = "demo-job-1"
@@ -41,14 +48,18 @@ def start(kind: JobKind, name: str = TARGET, of: BookieId = B0) -> StartJob:
 
 
 def after(
-    one: BookieTask, *special: Bookie, jobs: tuple[Job, ...] = (), actions: tuple[Action, ...] = ()
+    one: BookieTask,
+    *special: Bookie,
+    jobs: tuple[Job, ...] = (),
+    actions: tuple[Action, ...] = (),
+    audit: AuditStatus | None = None,
 ) -> TaskStatus:
     """The status of this task after a pass with these jobs that does these actions."""
     pass_ = Pass.of(
         cluster(), observed(*special, jobs=jobs, tasks=[one], seconds=30), ClusterStatus()
     )
     nothing = Rereplications(RereplicationStatus(), [])
-    made = task_statuses(pass_, actions=actions, replicating=nothing, audit=AuditStatus())
+    made = task_statuses(pass_, actions=actions, replicating=nothing, audit=audit or AuditStatus())
     return made.get("task-1", one.status)
 
 
@@ -74,7 +85,7 @@ def test_a_job_that_could_not_be_made_is_waited_for_while_it_is_tried_again(kind
     one = bound(kind)
     for actions in ((start(kind),), (STOP, start(kind), start(kind, "other"))):
         assert after(one, actions=actions) == one.status
-    for actions in ((), (STOP,), (start(kind, "other"),)):
+    for actions in ((), (StopJob(TARGET, "why"),), (start(kind, "other"),)):
         status = after(one, actions=actions)
         assert (status.phase, status.message) == ("Failed", f"job {TARGET} is gone")
         assert status.finished_at == at(30)
@@ -144,3 +155,88 @@ def test_a_job_that_left_no_report_is_a_failure(kind: JobKind) -> None:
     assert (status.phase, status.message) == ("Failed", "killed")
     words = f"the {KINDS[kind].spec.type.value} left no result"
     assert after(bound(kind), jobs=(job(kind),)).message == words
+
+
+@every
+def test_a_job_that_has_ended_counts_though_its_name_is_asked_for_again(kind: JobKind) -> None:
+    ended = job(kind, message="killed")
+    assert after(bound(kind), jobs=(ended,), actions=(start(kind),)).phase.is_final
+
+
+@pytest.mark.parametrize(
+    ("one", "missing", "phase", "words"),
+    [
+        (bookie(B0), 0, "Succeeded", "nothing is in limbo on bookie-0"),
+        (
+            bookie(B0),
+            6,
+            "Succeeded",
+            "nothing is in limbo on bookie-0, but the last audit found 6 missing copies: "
+            "`kubectl bookie repair` without a bookie makes them again",
+        ),
+        (bookie(B0, phase=Phase.BOOTING), 0, "Pending", ""),
+        (LIMBO, 0, "Pending", ""),
+    ],
+)
+def test_a_repair_of_a_bookie_without_limbo_has_nothing_to_do(
+    one: Bookie, missing: int, phase: str, words: str
+) -> None:
+    status = after(KINDS[JobKind.REPAIR], one, audit=AuditStatus(missing=missing))
+    assert (status.phase, status.message) == (phase, words)
+
+
+# Approvals of cookie fixes
+
+YES = task("approve-cookie-fix", bookie=B0, planId="plan-1", approvedBy="ann")
+GIVEN = YES.model_copy(
+    update={"status": TaskStatus(phase=TaskPhase.RUNNING, started_at=at(1), target="plan-1")}
+)
+FIXED = ApproveCookieFix(B0, "plan-1", "ann")
+
+
+def asks(plan_id: str | None = "plan-1", phase: Phase = Phase.AWAITING_APPROVAL) -> Bookie:
+    fix: CookieFix | None = fix_request(plan_id) if plan_id else None
+    return bookie(B0, phase=phase, epoch=2, reason="DiskReplaced", fix=fix)
+
+
+@pytest.mark.parametrize(
+    ("actions", "phase"),
+    [
+        ((), "Pending"),
+        ((STOP, FIXED), "Running"),
+        ((ApproveCookieFix(B0, "plan-2", "ann"),), "Pending"),
+        ((ApproveCollection(B0, "plan-1", "ann"),), "Pending"),
+    ],
+)
+def test_an_approval_runs_from_the_pass_on_that_approves_its_plan(
+    actions: tuple[Action, ...], phase: str
+) -> None:
+    status = after(YES, asks(), actions=actions)
+    assert status.phase == phase
+    assert (status.target, status.started_at) == (
+        ("plan-1", at(30)) if phase == "Running" else ("", None)
+    )
+    assert after(GIVEN, asks(), actions=actions) == GIVEN.status, "it is since its first one"
+
+
+@pytest.mark.parametrize(
+    ("one", "waiting", "running"),
+    [
+        (bookie(B0), ("Failed", "no fix is pending on this bookie"), "the fix was made"),
+        (asks("plan-2"), ("Failed", "another fix is pending: plan-2"), "another fix is pending"),
+        (asks(), ("Pending", ""), ""),
+        (asks(None), ("Pending", ""), ""),
+        (asks("plan-2", Phase.MARKING), ("Pending", ""), ""),
+        (bookie(B0, phase=Phase.BOOTING), ("Pending", ""), ""),
+        (bookie(B0, phase=None), ("Pending", ""), ""),
+    ],
+)
+def test_an_approval_ends_with_the_boot_that_it_was_for(
+    one: Bookie, waiting: tuple[str, str], running: str
+) -> None:
+    status = after(YES, one)
+    assert (status.phase, status.message) == waiting
+    given = after(GIVEN, one)
+    assert given.message.startswith(running) and given.phase.is_final is bool(running)
+    assert (given.phase is TaskPhase.SUCCEEDED) is (running == "the fix was made")
+    assert given.finished_at == (at(30) if running else None)
