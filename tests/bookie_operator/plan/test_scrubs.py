@@ -133,7 +133,15 @@ def test_one_that_failed_is_tried_again_with_growing_waits_and_an_end() -> None:
     assert not started(look(scrub_job(), status=failed, seconds=29))
     assert started(look(scrub_job(), status=failed, seconds=31))
     given_up = failed.model_copy(update={"failures": 5})
-    assert not started(look(scrub_job(), status=given_up, seconds=2 * DAY))
+    assert not started(look(scrub_job(), status=given_up, seconds=DAY))
+
+
+def test_one_that_was_given_up_begins_again_when_the_schedule_says_so() -> None:
+    given_up = ScrubStatus(scheduled_at=at(0), attempt=5, failures=5, next_at=at(DAY))
+    never = cluster(scrub={"schedule": "@never"})
+    assert not started(look(status=given_up, seconds=2 * DAY - 1))
+    assert not started(look(of=never, status=given_up, seconds=100 * DAY))
+    assert started(look(status=given_up, seconds=2 * DAY))
 
 
 def test_what_it_could_not_mend_degrades_the_cluster_and_ends_the_task() -> None:

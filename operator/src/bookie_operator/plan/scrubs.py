@@ -51,9 +51,10 @@ def _with_schedule(pass_: Pass, status: ScrubStatus) -> ScrubStatus:
 def _is_wanted(pass_: Pass, status: ScrubStatus) -> bool:
     if pass_.waiting(TaskType.SCRUB):
         return True
-    if status.failures and status.next_at is not None:
-        is_time = pass_.now >= status.next_at
-        return is_time and status.failures < pass_.spec.repair.max_attempts
     last = status.started_at or status.scheduled_at
+    if status.failures and status.next_at is not None:
+        if status.failures < pass_.spec.repair.max_attempts:
+            return pass_.now >= status.next_at
+        last = status.next_at  # given up: what comes next is the schedule's next time
     due = due_after(pass_.spec.scrub.schedule, last) if last is not None else None
     return due is not None and pass_.now >= due
