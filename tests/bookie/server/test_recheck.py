@@ -14,7 +14,7 @@ from bookie.metadata.store import Versioned
 from bookie.protocol.availability import EMPTY
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from bookie.server.marks import Marks
-from bookie.server.recheck import ENTRIES_MAX, recheck
+from bookie.server.recheck import ENTRIES_MAX, recheck, wrong_of
 from bookie.server.state import BookieState
 from bookie.storage.modes import DurabilityMode
 from bookie.testing.metadata import FaultyStore
@@ -100,6 +100,29 @@ async def test_a_writers_copy_beside_it_does_not_keep_recoverys_copy_out(
     kit.add(frame(4, 1), frame(4, 1, recovery=True))
     kit.storage.maintenance.checkpoint()
     assert kit.held(LEDGER) == ids((0, 9)) == kit.read(LEDGER, 0, 9)[0]
+
+
+async def test_a_writers_copy_beside_one_that_cannot_be_read_does_not_keep_recoverys_out(
+    kit: StorageKit,
+) -> None:
+    kit.add(frame(0, 1))
+    kit = kit.reopened()
+    kit.sim.damage(kit.root / f"ledger-{LEDGER % 2}/log/0000000001.log", 4096 + 60, b"!")
+    kit.add(frame(0, 1), frame(0, 1, recovery=True))
+    kit.storage.maintenance.checkpoint()
+    assert kit.read(LEDGER, 0, 0) == (ids((0, 0)), EMPTY, 0)
+    kit.end()
+
+
+async def test_a_good_copy_that_came_meanwhile_is_not_rejected(
+    kit: StorageKit, store: FaultyStore
+) -> None:
+    kit.add(frame(0, 10, wrong=4))
+    await recheck(kit.storage, store, LEDGER, ids((4, 4)))
+    kit.add(frame(4, 1, recovery=True))
+    maintenance = kit.storage.maintenance
+    late = maintenance.reject(LEDGER, ids((4, 4)), lambda found: wrong_of(CODEC, found))
+    assert late == EMPTY and kit.held(LEDGER) == ids((0, 9))
 
 
 async def test_a_writers_copy_of_it_is_not_held_before_the_checkpoint_that_drops_it(

@@ -209,7 +209,6 @@ def test_signed_lacs_find_room_in_an_index_made_before_there_were_any(tmp_path: 
     Index.open(path, disk=RealDisk()).close()
     with contextlib.closing(sqlite3.connect(path)) as database:
         database.execute("DROP TABLE lac_bodies")
-        database.execute("DROP TABLE rejections")
     record = LedgerRecord(LedgerId(7), lac_body=b"ledger, LAC, digest")
     opened = Index.open(path, disk=RealDisk())
     opened.commit(Batch(records=[record]), is_readable=everything_is_readable)

@@ -87,7 +87,7 @@ class Oracle:
         first = self.rng.choice([*self.entries[ledger]] or [0])
         wanted = EntrySet.from_ranges([(first, first + self.rng.choice((0, 0, 3)))])
         self.checkpoint()
-        self.kit.storage.maintenance.reject(LedgerId(ledger), wanted)
+        self.kit.storage.maintenance.reject(LedgerId(ledger), wanted, lambda _frame: wanted)
         for entry_id, stored in self.entries[ledger].items():
             if entry_id in wanted:
                 stored.first = REJECTED

@@ -107,10 +107,10 @@ def test_an_entry_added_twice_is_acknowledged_and_held_once(kit: StorageKit) -> 
 
 
 @pytest.mark.parametrize("again", [run(7, 1, 3, recovery=True), run(7, 4, recovery=True)])
-def test_what_recovery_adds_again_before_a_checkpoint_takes_no_room(
+def test_what_recovery_adds_again_before_a_checkpoint_takes_room_once(
     kit: StorageKit, again: RunFrame
 ) -> None:
-    kit.add(run(7, 0, 5))
+    kit.add(run(7, 0, 5), again)
     before = kit.storage.unflushed_bytes
     kit.add(again, again)
     assert kit.storage.unflushed_bytes == before

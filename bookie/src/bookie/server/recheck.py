@@ -10,6 +10,7 @@ takes their place.
 import asyncio
 import logging
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from bookie.errors import (
@@ -18,11 +19,11 @@ from bookie.errors import (
     NoSuchLedgerError,
 )
 from bookie.frames.entry import EntryCodec
+from bookie.frames.frame import RunFrame
 from bookie.ids import EntryId, LedgerId
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.copies import verified_copies
-from bookie.protocol.ledger import LedgerMetadata
 from bookie.storage.storage import Storage
 
 log = logging.getLogger(__name__)
@@ -58,24 +59,34 @@ async def recheck(
         return Recheck(message=str(error))
     # Of several copies of an id only the first stays: from here on there is one of each.
     await asyncio.to_thread(storage.maintenance.checkpoint)
-    wrong = await asyncio.to_thread(_wrong, storage, metadata, entries)
+    codec = EntryCodec(metadata.ledger_id, metadata.digest_type, metadata.password)
+    seen = await asyncio.to_thread(_seen_wrong, storage, codec, entries)
+    if not seen:
+        return Recheck()
+    # Another copy may have come into its place since it was read: it is judged once more.
+    wrong = await asyncio.to_thread(
+        storage.maintenance.reject, ledger_id, seen, partial(wrong_of, codec)
+    )
     if wrong:
-        await asyncio.to_thread(storage.maintenance.reject, ledger_id, wrong)
         log.error("ledger %d: %d copies with a wrong digest rejected", ledger_id, len(wrong))
     return Recheck(wrong)
 
 
-def _wrong(storage: Storage, metadata: LedgerMetadata, entries: EntrySet) -> EntrySet:
-    codec = EntryCodec(metadata.ledger_id, metadata.digest_type, metadata.password)
+def _seen_wrong(storage: Storage, codec: EntryCodec, entries: EntrySet) -> EntrySet:
     found = EMPTY
     for first, last in entries.ranges():
         at = EntryId(first)
         while at <= last:
-            read = storage.read(
-                metadata.ledger_id, first=at, last=EntryId(last), bytes_max=READ_BYTES
-            )
+            read = storage.read(codec.ledger_id, first=at, last=EntryId(last), bytes_max=READ_BYTES)
             through = read.answered_through
             _right, wrong = verified_copies(read.runs, codec, first=at, last=through)
             found |= wrong
             at = EntryId(through + 1)
     return found & entries
+
+
+def wrong_of(codec: EntryCodec, frame: RunFrame) -> EntrySet:
+    """Entries of a frame whose digest is wrong."""
+    first, last = frame.first_entry_id, frame.last_entry_id
+    _right, wrong = verified_copies([frame.buffer], codec, first=first, last=last)
+    return wrong

@@ -21,7 +21,7 @@ from bookie.frames.entry import Buffer
 from bookie.frames.frame import RunFrame, parse_run
 from bookie.ids import EntryId, LedgerId
 from bookie.points import passing
-from bookie.protocol.availability import EntrySet
+from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.storage.decisions import PersonDecision
 from bookie.storage.disk import Disk
 from bookie.storage.facts import DirectoryFacts
@@ -38,6 +38,9 @@ OLD_SUFFIX: Final = ".old"
 FRESH_SUFFIX: Final = ".new"
 """The index that a rebuild has replaced, and the one it is making; with either there and no index
 beside it, the rebuild has not ended."""
+
+WrongOf = Callable[[RunFrame], EntrySet]
+"""Which entries of a frame, parsed and whole, are no good all the same."""
 
 _MOVED_RETRIES: Final = 3
 """How often one read follows a frame that compaction moves under it."""
@@ -68,8 +71,6 @@ class LedgerDirectory:
         """As in the index; changed by one commit at a time (`Maintenance._committing`)."""
         self._ends = index.ledger_ends()
         """Of every ledger with a row in memory or index."""
-        self._rejections = index.rejections()
-        """Ledgers of which a copy was rejected; the lock guards it."""
         self.has_garbage = True
         """Frames may have died since the last compaction (after an open: unknown)."""
 
@@ -142,17 +143,16 @@ class LedgerDirectory:
         return position
 
     def keeps(self, frame: RunFrame) -> bool:
-        """Locked. True when the memory has all of the frame, waiting for the next checkpoint.
+        """Locked. True when the memory has all of recovery's frame, as recovery wrote it, waiting
+        for the next checkpoint.
 
         That checkpoint would drop another copy. Of what is in memory no disk has to be asked
-        whether it is good; anything else is for a checkpoint to judge. It drops a writer's copy of
-        what was rejected: of such a ledger only what recovery wrote counts.
+        whether it is good; anything else is for a checkpoint to judge. It drops a writer's copy
+        where an older one lies, also where that one is no good.
         """
         first, last = frame.first_entry_id, frame.last_entry_id
         rows = self._active.overlapping(frame.ledger_id, first=first, last=last)
-        if frame.ledger_id in self._rejections:
-            rows = [row for row in rows if row.is_recovery]
-        kept = [row for row in rows if self.log.is_in_memory(row.position)]
+        kept = [row for row in rows if row.is_recovery and self.log.is_in_memory(row.position)]
         if frame.count == 1:
             return any(row.holds(first) for row in kept)
         wanted = EntrySet.from_runs([(first, frame.count, frame.pattern)])
@@ -264,8 +264,9 @@ class LedgerDirectory:
             return True
         if not frame.is_recovery:
             return bool(wanted - entries_of(rows))
-        good = [r for r in rows if r.is_rejected or self.is_readable(frame.ledger_id, r)]
-        return bool(wanted - holding(good))
+        # To recovery a copy that cannot be read is what a rejected one is.
+        judged = [r if self.is_readable(frame.ledger_id, r) else r.rejected() for r in rows]
+        return bool(wanted - holding(judged))
 
     # ---- checkpoints ----------------------------------------------------------------------------
 
@@ -318,12 +319,20 @@ class LedgerDirectory:
         )
         self.facts = after
 
-    def reject(self, ledger_id: LedgerId, entries: EntrySet) -> None:
-        """Lets go of stored copies, durably. The caller has committed the rows in memory."""
-        with self._lock:
-            self._rejections.add(ledger_id)
-        self.index.reject(ledger_id, entries)
-        self.has_garbage = True
+    def reject(self, ledger_id: LedgerId, entries: EntrySet, wrong: WrongOf) -> EntrySet:
+        """Lets go of those stored copies that are wrong, durably; which ones.
+
+        The caller has committed the rows in memory and keeps checkpoints out.
+        """
+        found = EMPTY
+        for row in self.index.rows(ledger_id, first=entries.first, last=entries.last):
+            asked = row.entries() & entries
+            frame = self._fetch(ledger_id, row) if asked and not row.is_rejected else None
+            found |= asked & wrong(frame) if frame is not None else EMPTY
+        if found:
+            self.index.reject(ledger_id, found)
+            self.has_garbage = True
+        return found
 
     def forget(self, ledger_ids: Sequence[LedgerId], tombstones: Sequence[LedgerRecord]) -> None:
         """Drops the rows of deleted ledgers, durably. The caller keeps checkpoints out."""
@@ -351,7 +360,6 @@ class LedgerDirectory:
                 if self._frozen is not None:
                     self._frozen.drop(ledger_id)
                 self._ends.pop(ledger_id, None)
-                self._rejections.discard(ledger_id)
 
     def close(self) -> None:
         """Ends the log (flush, sync) and closes the index; raises the first failure."""

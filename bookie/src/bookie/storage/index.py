@@ -45,8 +45,6 @@ PRAGMA user_version = {SCHEMA_VERSION};
 """
 _LAC_BODIES: Final = "CREATE TABLE IF NOT EXISTS lac_bodies (ledger INTEGER PRIMARY KEY, body BLOB)"
 """Beside `records`, made where it is missing: an older version of this program passes it by."""
-_REJECTIONS: Final = "CREATE TABLE IF NOT EXISTS rejections (ledger INTEGER PRIMARY KEY)"
-"""Ledgers of which a copy was rejected; made like `lac_bodies`."""
 _ROW: Final = "first, last, count, size, period, file, offset, length, flags"
 _INSERT_RUN: Final = f"INSERT INTO runs (ledger, {_ROW}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _SELECT_RUNS: Final = f"""
@@ -174,11 +172,6 @@ class Index:
             )
             return [RunRow(*row) for row in found]
 
-    def rejections(self) -> set[LedgerId]:
-        """Ledgers of which a copy was rejected, also where good ones have taken every place."""
-        with self._database.reading("read which ledgers have rejected copies") as connection:
-            return {LedgerId(row[0]) for row in connection.execute("SELECT * FROM rejections")}
-
     def ledger_ends(self) -> dict[LedgerId, LedgerEnd]:
         with self._database.reading("read the ends of ledgers") as connection:
             found = connection.execute("SELECT ledger, last, lac FROM tails")
@@ -287,7 +280,6 @@ class Index:
                 good = rows_of(row.entries() - bad, row)
                 parts = good + rows_of(bad, row.rejected())
                 connection.executemany(_INSERT_RUN, [(ledger_id, *part) for part in parts])
-            connection.execute("INSERT OR IGNORE INTO rejections VALUES (?)", (ledger_id,))
 
     def close(self) -> None:
         self._database.close()
@@ -382,7 +374,7 @@ def _select_rows(
 
 def _create(database: Database) -> None:
     with database.transaction("create the index") as connection:
-        for statement in (*_SCHEMA.split(";"), _LAC_BODIES, _REJECTIONS, CREATE_DECISIONS):
+        for statement in (*_SCHEMA.split(";"), _LAC_BODIES, CREATE_DECISIONS):
             connection.execute(statement)
 
 
@@ -390,11 +382,7 @@ def _add_tables(database: Database) -> None:
     """Those that an older version of this program did not make."""
     with database.reading("look for tables of later versions") as connection:
         found = connection.execute("SELECT name FROM sqlite_master").fetchall()
-    missing = {
-        "lac_bodies": _LAC_BODIES,
-        "rejections": _REJECTIONS,
-        DECISIONS: CREATE_DECISIONS,
-    }
+    missing = {"lac_bodies": _LAC_BODIES, DECISIONS: CREATE_DECISIONS}
     for (name,) in found:
         missing.pop(name, None)
     if missing:
@@ -406,7 +394,7 @@ def _add_tables(database: Database) -> None:
 
 
 def _forget(connection: sqlite3.Connection, ledger_ids: Sequence[LedgerId]) -> None:
-    for table in ("runs", "tails", "losses", "lac_bodies", "rejections"):
+    for table in ("runs", "tails", "losses", "lac_bodies"):
         connection.executemany(
             f"DELETE FROM {table} WHERE ledger = ?", [(ledger_id,) for ledger_id in ledger_ids]
         )

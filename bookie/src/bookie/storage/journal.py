@@ -32,7 +32,8 @@ from bookie.storage.stream import AppendStream
 JOURNAL_DIRECTORY: Final = "journal"
 
 _MIB: Final = 1024 * 1024
-_TRIM_ROOM_BYTES: Final = 4096
+_TRIM_ROOM_BYTES: Final = 2 * 4096
+"""Of a trim's record, and of the block that ends half empty where it begins another file."""
 
 
 def journal_settings(
@@ -161,8 +162,15 @@ class Journal:
 
         The bytes are copied and a sync is on its way when it returns. Raises like LedgerLog.append.
         """
+        return self._append(kind, payload)
+
+    def _append(
+        self, kind: RecordKind, payload: Sequence[Buffer], *, begins_file: bool = False
+    ) -> int | None:
         length = RECORD_HEADER_BYTES + sum(map(len, payload))
-        place = self.stream.append(length, lambda place: self._render(kind, payload, place))
+        place = self.stream.append(
+            length, lambda place: self._render(kind, payload, place), begins_file=begins_file
+        )
         if place is None:
             return None
         self.stream.request_sync()
@@ -171,7 +179,8 @@ class Journal:
     def has_room(self, payload_bytes: int) -> bool:
         """True when a record of that size, appended next, will be taken; raises like `append`.
 
-        Leaves space for the small record that a `trim` in another thread may put before it.
+        Leaves space for the small record that a `trim` or `begin_file` in another thread may put
+        before it.
         """
         return self.stream.has_room(RECORD_HEADER_BYTES + payload_bytes + _TRIM_ROOM_BYTES)
 
@@ -218,14 +227,11 @@ class Journal:
         thread.
         """
         with self._trimming:
-            before = self._files[-1] if self._files else None
-            self.stream.end_file()
             # A record that says nothing new: a file is begun by a record only.
-            self.append_durably(RecordKind.TRIM, [TRIM_PAYLOAD.pack(self._first_needed)])
-            if self._files[-1] == before:
-                raise DiskFullError(
-                    f"{self._directory}: no space for another journal file; free space"
-                )
+            says = [TRIM_PAYLOAD.pack(self._first_needed)]
+            while self._append(RecordKind.TRIM, says, begins_file=True) is None:
+                self.stream.wait_for_room()
+            self.stream.sync()
 
     def trim(self, sequence: int) -> None:
         """Records up to `sequence` are no longer needed: deletes the files that hold no others.

@@ -28,7 +28,7 @@ from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.storage.background import BackgroundTask
 from bookie.storage.compaction import CompactReport, compact_directory
 from bookie.storage.decisions import PersonDecision
-from bookie.storage.directory import Capture, LedgerDirectory
+from bookie.storage.directory import Capture, LedgerDirectory, WrongOf
 from bookie.storage.disk import Disk
 from bookie.storage.durations import Durations
 from bookie.storage.index import Loss
@@ -338,17 +338,19 @@ class Maintenance:
                 directory.write(decisions=[decision])
             self.ledgers.note_decisions([decision])
 
-    def reject(self, ledger_id: LedgerId, entries: EntrySet) -> None:
-        """The stored copies of these are no good: from now on unreadable, and recovery's adds take
-        their place; durable when it returns. Blocking.
+    def reject(self, ledger_id: LedgerId, entries: EntrySet, wrong: WrongOf) -> EntrySet:
+        """The stored copies of these that are `wrong` are no good: from now on unreadable, and
+        recovery's adds take their place; which ones, durably, when it returns. Blocking.
 
-        The journal lets go of them first: replayed, a copy that recovery brought would take the
-        place of itself.
+        They are looked at here, when nothing else can take their place meanwhile: what was seen
+        before may be another copy. The journal lets go of them first: replayed, a copy that
+        recovery brought would take the place of itself.
         """
         with self._operation(self._committing):
             self.journal.begin_file()
             self._checkpoint()
-            self.directories[route(ledger_id, len(self.directories))].reject(ledger_id, entries)
+            directory = self.directories[route(ledger_id, len(self.directories))]
+            return directory.reject(ledger_id, entries, wrong)
 
     def delete_ledgers(self, ledger_ids: Sequence[LedgerId]) -> None:
         """Drops all runs of these ledgers; a fenced tombstone stays (S40). Blocking, with one

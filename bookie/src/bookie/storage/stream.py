@@ -104,8 +104,6 @@ class AppendStream:
         """Somebody waits for a sync of what was appended before now."""
         self._starved = False
         """An append was refused for want of room, and `notify` has not said since that there is."""
-        self._file_wanted = False
-        """The next append begins another file, if the disk has space for one."""
         self._closing = False
         """`close` was called; never taken back."""
         self.failure: StorageError | None = None
@@ -134,14 +132,20 @@ class AppendStream:
 
     # ---- appending side -------------------------------------------------------------------------
 
-    def append(self, length: int, render: Callable[[Place], Sequence[Buffer]]) -> Place | None:
+    def append(
+        self,
+        length: int,
+        render: Callable[[Place], Sequence[Buffer]],
+        *,
+        begins_file: bool = False,
+    ) -> Place | None:
         """Takes a record of `length` bytes, which `render` makes once its place is known.
 
         None: no room now, `notify` will be called when there is. Raises the sticky failure,
         DiskFullError when no file is left, FrameError when the record could never fit.
         """
         with self._lock:
-            start = self._find_place(length)
+            start = self._find_place(length, begins_file)
             if start is None:
                 return None
             place = self._files[-1].place(start, self._appends, self._synced_appends)
@@ -180,12 +184,12 @@ class AppendStream:
                 "half the ring and one file must hold; raise ring_bytes or file_bytes"
             )
 
-    def _find_place(self, length: int) -> int | None:
+    def _find_place(self, length: int, begins_file: bool = False) -> int | None:
         """Stream position for a record, in a new file where it needs one; None = no room now."""
         self._refuse_oversize(length)
-        found = self._find_room(length)
+        found = self._find_room(length, begins_file)
         if found is not None:
-            if self._needs_file(length):
+            if begins_file or self._needs_file(length):
                 self._roll(found)
             self._room_end = min(
                 self._files[-1].base + self._settings.file_bytes,
@@ -194,21 +198,18 @@ class AppendStream:
         return found
 
     def _needs_file(self, length: int) -> bool:
-        """True when the last file cannot take a record of that length, or is to take none."""
+        """True when the last file cannot take a record of that length."""
         last = self._files[-1] if self._files else None
-        is_wanted = self._file_wanted and self._spare is not _Spare.FULL
-        return (
-            last is None or is_wanted or self._head - last.base + length > self._settings.file_bytes
-        )
+        return last is None or self._head - last.base + length > self._settings.file_bytes
 
-    def _find_room(self, length: int) -> int | None:
+    def _find_room(self, length: int, begins_file: bool = False) -> int | None:
         """Stream position for a record, at the start of a new file where it needs one."""
         if self.failure is not None:
             raise self.failure
         if self._closing:
             raise StorageError(f"{self._writer.directory}: closed; open it again to append")
         start = self._head
-        rolls = self._needs_file(length)
+        rolls = begins_file or self._needs_file(length)
         if rolls:
             if self._spare is _Spare.FULL:
                 raise _no_space(self._writer.directory, self._settings)
@@ -241,7 +242,6 @@ class AppendStream:
             first_needed=begin.first_needed,
         )
         self._files.append(StreamFile(header, start - HEADER_BYTES))
-        self._file_wanted = False
         self._next_id += 1
         self._spare = _Spare.WANTED
         self._forget_files(start)
@@ -299,11 +299,6 @@ class AppendStream:
             self._flusher.wait_until(
                 lambda: not self._starved or self.failure is not None or self._is_over()
             )
-
-    def end_file(self) -> None:
-        """What is appended from now on lies in another file, once the disk has space for one."""
-        with self._lock:
-            self._file_wanted, self._room_end = bool(self._files), 0
 
     def look_for_space(self) -> None:
         """Space may have been freed: the flusher tries again to allocate the spare file."""
