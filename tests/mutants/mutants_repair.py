@@ -78,8 +78,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a bookie rejects copies on anybody's word",
         stands_for=("S10 corruption copied",),
         file=RECHECK,
-        old="    wrong = await asyncio.to_thread(_wrong, storage, metadata, entries)\n",
-        new="    wrong = entries\n",
+        old="    if not seen:\n        return Recheck()\n",
+        new="    await asyncio.to_thread(\n"
+        "        storage.maintenance.reject, ledger_id, entries, lambda _frame: entries\n    )\n",
         tests=(OWN + "test_good_copies_and_others_words_change_nothing",),
     ),
     planted(

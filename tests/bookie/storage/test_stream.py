@@ -3,6 +3,7 @@
 How it meets threads and faults is in `test_ledger_log` and `test_journal`.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from log_kit import DIRECTORY, SMALL, Notified
 
+BESIDE = 100
 MIB = 1024 * 1024
 HALF = SMALL.ring_bytes // 2
 LONG_FILES = LogSettings(SMALL.ring_bytes, 16 * SMALL.ring_bytes, reserve_bytes=0)
@@ -138,3 +140,29 @@ def test_what_is_written_at_once_is_bounded_so_that_room_comes_in_between(
     assert len(written) == 1 + writes, "a header, then so many pieces"
     kit.disk.watch(None)
     kit.stream.close()
+
+
+@given(st.integers(0, 4 * 4096))
+def test_promised_room_is_there_also_when_a_file_is_begun_beside(filled: int) -> None:
+    kit = StreamKit(settings=LONG_FILES)
+    kit.append(1)
+    kit.disk.run_flushers()  # the next file is there
+    for size in filter(None, (HALF, filled)):
+        kit.append(size)
+    longest = HALF - BESIDE
+    length = bisect_left(
+        range(1, longest + 1), True, key=lambda n: not kit.stream.has_room(n, beside=BESIDE)
+    )
+    if length:
+        kit.stream.append(BESIDE, lambda _place: [b"t" * BESIDE], begins_file=True)
+        assert kit.append(length) is not None
+    kit.stream.close()
+
+
+def test_a_file_is_begun_once_there_is_one(kit: StreamKit) -> None:
+    def begun() -> bool:
+        return kit.stream.append(9, lambda _place: [b"t" * 9], begins_file=True) is not None
+
+    assert kit.appended(10)[0] == 1
+    assert not begun() and kit.disk.run_flushers()
+    assert begun() and kit.appended(10)[0] == 2

@@ -32,8 +32,7 @@ from bookie.storage.stream import AppendStream
 JOURNAL_DIRECTORY: Final = "journal"
 
 _MIB: Final = 1024 * 1024
-_TRIM_ROOM_BYTES: Final = 2 * 4096
-"""Of a trim's record, and of the block that ends half empty where it begins another file."""
+_TRIM_ROOM_BYTES: Final = 4096
 
 
 def journal_settings(
@@ -182,7 +181,7 @@ class Journal:
         Leaves space for the small record that a `trim` or `begin_file` in another thread may put
         before it.
         """
-        return self.stream.has_room(RECORD_HEADER_BYTES + payload_bytes + _TRIM_ROOM_BYTES)
+        return self.stream.has_room(RECORD_HEADER_BYTES + payload_bytes, beside=_TRIM_ROOM_BYTES)
 
     def _render(
         self, kind: RecordKind, payload: Sequence[Buffer], place: Place

@@ -45,6 +45,10 @@ class _Spare(Enum):
     FULL = "full"
 
 
+Render = Callable[[Place], Sequence[Buffer]]
+"""Makes the bytes of a record whose place is known."""
+
+
 class AppendStream:
     """Ring, flusher and files of one directory.
 
@@ -132,13 +136,7 @@ class AppendStream:
 
     # ---- appending side -------------------------------------------------------------------------
 
-    def append(
-        self,
-        length: int,
-        render: Callable[[Place], Sequence[Buffer]],
-        *,
-        begins_file: bool = False,
-    ) -> Place | None:
+    def append(self, length: int, render: Render, *, begins_file: bool = False) -> Place | None:
         """Takes a record of `length` bytes, which `render` makes once its place is known.
 
         None: no room now, `notify` will be called when there is. Raises the sticky failure,
@@ -168,14 +166,20 @@ class AppendStream:
             file = self._files[-1]
             return file.header.file_id, start - file.base
 
-    def has_room(self, length: int) -> bool:
+    def has_room(self, length: int, *, beside: int = 0) -> bool:
         """True when an append of that length, made next, will be taken; else `notify` will come.
 
-        Raises like `append`. For a caller who must append to two streams or to none.
+        Raises like `append`. For a caller who must append to two streams or to none. `beside`: so
+        much may another thread append before it, and begin a file with that.
         """
-        self._refuse_oversize(length)
+        self._refuse_oversize(length + beside)
         with self._lock:
-            return self._find_room(length) is not None
+            if self._find_room(length + beside) is None:
+                return False
+            end = block_ceil(self._head) + beside + length
+            if beside and end - block_floor(self._written) > self._ring.capacity:
+                return self._starve()
+            return True
 
     def _refuse_oversize(self, length: int) -> None:
         if length > self._append_bytes_max:
@@ -216,10 +220,15 @@ class AppendStream:
             start = block_ceil(start)
         no_spare = rolls and self._spare is _Spare.WANTED
         if no_spare or start + length - block_floor(self._written) > self._ring.capacity:
-            self._starved = True
-            self._flusher.wake()
+            self._starve()
             return None
         return start
+
+    def _starve(self) -> bool:
+        """Locked. There is no room now."""
+        self._starved = True
+        self._flusher.wake()
+        return False
 
     def _roll(self, start: int) -> None:
         ended = None
