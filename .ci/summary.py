@@ -5,10 +5,9 @@ could, and says that it is green.
 """
 
 import re
-import shutil
 import sys
-from collections.abc import Iterable
 from pathlib import Path
+from shutil import which
 
 _ABSENT = re.compile(
     r"(?:^|[ :])((?:[\w.-]+ and )*[\w.-]+) (?:is )?not on PATH|no ([\w.-]+) on PATH"
@@ -23,8 +22,7 @@ def main(output: Path, times: Path) -> int:
         print("Nothing was skipped.")
         return 0
     print("Not everything was run here:", *skips, sep="\n")
-    needless = [line for line in skips if all(map(shutil.which, lacking(line)))]
-    needless = [line for line in needless if lacking(line)]
+    needless = [line for line in skips if (tools := lacking(line)) and all(map(which, tools))]
     if needless:
         print("FAILED: skipped, though what is said to be missing is on PATH:", *needless, sep="\n")
     return 1 if needless else 0
@@ -44,14 +42,10 @@ def lacking(line: str) -> list[str]:
 
 def table(times: str) -> str:
     """From lines of seconds and a name: minutes of each part, and of all of them."""
-    rows = [line.split(maxsplit=1) for line in times.splitlines()]
-    return "\n".join([*_rows(rows), *_rows([[str(sum(int(row[0]) for row in rows)), "in all"]])])
-
-
-def _rows(rows: Iterable[list[str]]) -> list[str]:
-    return [
-        f"{int(seconds) // 60:4d} min {int(seconds) % 60:02d} s  {name}" for seconds, name in rows
-    ]
+    parts = [line.split(maxsplit=1) for line in times.splitlines()]
+    rows = [(int(seconds), name) for seconds, name in parts]
+    rows.append((sum(seconds for seconds, _name in rows), "in all"))
+    return "\n".join(f"{took // 60:4d} min {took % 60:02d} s  {name}" for took, name in rows)
 
 
 if __name__ == "__main__":

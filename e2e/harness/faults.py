@@ -4,16 +4,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from harness.containers import running_containers, signal_containers
 from harness.fleet import Fleet, claim_name, pod_name, set_name
 from harness.kind import Kind
 from harness.kube import Object, wait_for
-from harness.operator import signal_containers
 
 GONE_S: Final = 90.0
 RUNNING_S: Final = 60.0
 UNFLUSHED_S: Final = 60.0
 UNFLUSHED_BYTES: Final = 200_000
 """Enough that a kill now forgets entries; the writer gives a bookie this much in a second."""
+CONTAINER: Final = "bookie"
+"""Of a bookie's pod, where its process is."""
 DISKS: Final = ("journal", "ledger-0", "ledger-1")
 INDEX_FILES: Final = "index.sqlite*"
 
@@ -71,7 +73,8 @@ class Faults:
         pods = [self._running(bookie) for bookie in bookies]
         nodes = {str(pod["spec"]["nodeName"]) for pod in pods}
         for node in nodes:
-            mine = [container_id(pod) for pod in pods if pod["spec"]["nodeName"] == node]
+            here = [pod for pod in pods if pod["spec"]["nodeName"] == node]
+            mine = [running_containers(pod)[CONTAINER] for pod in here]
             signal_containers(self._kind, node, mine, signal)
 
     def _running(self, bookie: str) -> Object:
@@ -80,14 +83,15 @@ class Faults:
 
         def running() -> Object | None:
             pod = self._fleet.pod(bookie)
-            return pod if is_running(pod) else None
+            runs = CONTAINER in running_containers(pod) and pod["status"].get("podIP")
+            return pod if runs else None
 
         return wait_for(f"a process in the pod of {bookie}", running, seconds=RUNNING_S)
 
     def _wait_unflushed(self, bookie: str) -> None:
         wait_for(
             f"{bookie} to hold {UNFLUSHED_BYTES} bytes only in memory",
-            lambda: (self._fleet.metric(bookie, "bookie_unflushed_bytes") or 0) >= UNFLUSHED_BYTES,
+            lambda: self._fleet.has_unflushed(bookie, bytes_least=UNFLUSHED_BYTES),
             seconds=UNFLUSHED_S,
         )
 
@@ -208,20 +212,6 @@ class Faults:
 
     def _scale(self, bookie: str, replicas: int) -> None:
         self._kube("scale", "statefulset", set_name(bookie), f"--replicas={replicas}")
-
-
-def is_running(pod: Object, container: str = "bookie") -> bool:
-    """It has an address, and a process in this container."""
-    states = pod["status"].get("containerStatuses") or []
-    runs = [one["name"] for one in states if "running" in one["state"]]
-    return bool(pod["status"].get("podIP")) and container in runs
-
-
-def container_id(pod: Object, container: str = "bookie") -> str:
-    for one in pod["status"]["containerStatuses"]:
-        if one["name"] == container:
-            return str(one["containerID"]).removeprefix("containerd://")
-    raise AssertionError(f"pod {pod['metadata']['name']} has no container {container}")
 
 
 def move(source: str, target: str) -> str:

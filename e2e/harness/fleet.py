@@ -21,6 +21,7 @@ UP_S: Final = 150.0
 DETECT_S: Final = 60.0
 CLEAR_S: Final = 180.0
 TASK_S: Final = 90.0
+UNFLUSHED: Final = "bookie_unflushed_bytes"
 BKC: Final = "bookieclusters.bookkeeper.bookie-operator.dev"
 BKT: Final = "bookietasks.bookkeeper.bookie-operator.dev"
 
@@ -75,19 +76,22 @@ class Fleet:
                 return datetime.fromisoformat(line.split()[0])
         raise AssertionError(f"the log of {bookie} does not say {wanted!r}")
 
-    def metric(self, bookie: str, name: str) -> float | None:
-        """One figure of the bookie's own /metrics; None while its pod cannot be asked."""
+    def has_unflushed(self, bookie: str, *, bytes_least: int = 1) -> bool:
+        """It says that it holds so much only in memory; False also while its pod cannot be asked.
+
+        By its own /metrics.
+        """
         path = (
             f"/api/v1/namespaces/{self.kube.namespace}/pods/{pod_name(bookie)}:8080/proxy/metrics"
         )
         try:
             lines = self.kube.raw(path).splitlines()
         except CommandError:
-            return None
+            return False
         for line in lines:
-            if line.startswith(f"{name} "):
-                return float(line.split()[-1])
-        raise AssertionError(f"{bookie} has no metric {name}")
+            if line.startswith(f"{UNFLUSHED} "):
+                return float(line.split()[-1]) >= bytes_least
+        raise AssertionError(f"{bookie} has no metric {UNFLUSHED}")
 
     def registered(self) -> Object:
         """Of each bookie the hosts that it registered and their addresses, seen from a pod."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.commands import CommandError
+from harness.containers import running_containers, signal_containers
 from harness.fleet import BKC, BKT
 from harness.kind import Kind
 from harness.kube import Object, wait_for
@@ -121,18 +122,15 @@ class Operator:
         """SIGKILL its process, and drop the pod: a restart in place would wait for back-off."""
         pod = self.pod(name)
         name = pod["metadata"]["name"]
-        containers = (pod.get("status") or {}).get("containerStatuses") or []
-        for container in containers:
-            identity = str(container.get("containerID", "")).removeprefix("containerd://")
-            if identity and container.get("state", {}).get("running"):
-                signal_containers(self._kind, pod["spec"]["nodeName"], [identity], "KILL")
+        for identity in running_containers(pod).values():
+            signal_containers(self._kind, pod["spec"]["nodeName"], [identity], "KILL")
         self.kube("delete", "pod", name, "--grace-period=0", "--force", "--wait=false")
 
     def usage(self) -> Usage:
         """What its container has taken so far, as the node's container runtime counts."""
         pod = self.pod()
-        identity = str(pod["status"]["containerStatuses"][0]["containerID"])
-        words = f"crictl stats --output json --id {identity.removeprefix('containerd://')}"
+        (identity,) = running_containers(pod).values()
+        words = f"crictl stats --output json --id {identity}"
         (found,) = json.loads(self._kind.on_node(pod["spec"]["nodeName"], words))["stats"]
         seconds = int(found["cpu"]["usageCoreNanoSeconds"]["value"]) / 1e9
         return Usage(seconds, int(found["memory"]["workingSetBytes"]["value"]) / 2**20)
@@ -152,14 +150,3 @@ def is_job(pod: Object) -> bool:
 def is_ready(pod: Mapping[str, Any]) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or []
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
-
-
-def signal_containers(kind: Kind, node: str, identities: Sequence[str], signal: str) -> None:
-    """To all processes of these containers in one stroke; some may end with others before it."""
-    kind.on_node(
-        node,
-        f"for one in {' '.join(identities)}; do "
-        "first=$(crictl inspect --output go-template --template {{.info.pid}} $one); "
-        'all="$all $(pgrep --parent $first || true) $first"; done; '
-        f"kill -{signal} $all || true",
-    )

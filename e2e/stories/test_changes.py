@@ -83,7 +83,9 @@ def test_a_bookie_leaves_only_after_its_ledgers(story: Story) -> None:
     story.write(prefill=(60, 30))
     fleet.change({"replicas": 5})
     fleet.wait_whole()
-    wait_for("bookie-4 to hold ledgers", lambda: holds_ledgers(story, "bookie-4"), seconds=60.0)
+    wait_for(
+        "bookie-4 to hold ledgers", lambda: story.fleet.has_unflushed("bookie-4"), seconds=60.0
+    )
     before = story.faults.kill("bookie-1")
     mark = fleet.watch.mark()
     fleet.wait_incident("bookie-1", after=before)
@@ -124,10 +126,6 @@ def test_any_bookie_can_be_given_up(story: Story) -> None:
     story.fleet.wait_whole()
     story.load.goes_on()
     story.nothing_is_missing()
-
-
-def holds_ledgers(story: Story, bookie: str) -> bool:
-    return (story.fleet.metric(bookie, "bookie_unflushed_bytes") or 0) > 0
 
 
 def is_draining(cluster: Object) -> bool:

@@ -102,8 +102,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a rejection is of what was seen and not of what is there",
         stands_for=("rejected copies beside row splits and compaction",),
         file=DIRECTORY,
-        old="            found |= asked & wrong(frame) if frame is not None else EMPTY\n",
-        new="            found |= asked if frame is not None else EMPTY\n",
+        old="                found |= asked & wrong(frame)\n",
+        new="                found |= asked\n",
         tests=(RECHECKED + "test_a_good_copy_that_came_meanwhile_is_not_rejected",),
     ),
     planted(
@@ -118,8 +118,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a writer's copy counts in the place of a rejected one",
         stands_for=("rejected copies beside row splits and compaction",),
         file=INDEX_ROWS,
-        old="    return held - (rejected - renewed)\n",
-        new="    return held\n",
+        old="    return entries_of(good) - (entries_of(rejected) - renewed)\n",
+        new="    return entries_of(good)\n",
         tests=(
             RECHECKED + "test_a_writers_copy_of_it_is_not_held_before_the_checkpoint_that_drops_it",
         ),

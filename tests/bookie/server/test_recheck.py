@@ -1,6 +1,8 @@
 """A bookie's look at its own copies: wrong ones are let go of, for recovery's adds to replace."""
 
 import asyncio
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -54,8 +56,18 @@ async def store() -> FaultyStore:
 
 
 @pytest.fixture
-def kit(tmp_path: Path) -> StorageKit:
-    return StorageKit(tmp_path / "bookie")
+def kit(tmp_path: Path) -> Iterator[StorageKit]:
+    made = StorageKit(tmp_path / "bookie")
+    yield made
+    made.end()
+
+
+@pytest.fixture
+async def rejected(kit: StorageKit, store: FaultyStore) -> StorageKit:
+    """Of ten copies the fifth was wrong, and is rejected."""
+    kit.add(frame(0, 10, wrong=4))
+    await recheck(kit.storage, store, LEDGER, ids((4, 4)))
+    return kit
 
 
 async def test_a_wrong_copy_is_unreadable_then_and_never_denied(
@@ -70,36 +82,31 @@ async def test_a_wrong_copy_is_unreadable_then_and_never_denied(
 
 
 async def test_a_recovery_add_takes_its_place_and_stays_after_a_restart(
-    kit: StorageKit, store: FaultyStore
+    rejected: StorageKit, store: FaultyStore
 ) -> None:
-    kit.add(frame(0, 10, wrong=4))
-    await recheck(kit.storage, store, LEDGER, ids((4, 4)))
-    kit.add(frame(4, 1, recovery=True))
-    assert kit.read(LEDGER, 0, 9) == (ids((0, 9)), EMPTY, 9)
-    kit = kit.reopened()
-    assert kit.read(LEDGER, 0, 9) == (ids((0, 9)), EMPTY, 9) and kit.held(LEDGER) == ids((0, 9))
-    assert (await recheck(kit.storage, store, LEDGER, ids((0, 9)))).rejected == EMPTY
-    kit.storage.close()
+    rejected.add(frame(4, 1, recovery=True))
+    assert rejected.read(LEDGER, 0, 9) == (ids((0, 9)), EMPTY, 9)
+    rejected = rejected.reopened()
+    assert rejected.read(LEDGER, 0, 9) == (ids((0, 9)), EMPTY, 9)
+    assert rejected.held(LEDGER) == ids((0, 9))
+    assert (await recheck(rejected.storage, store, LEDGER, ids((0, 9)))).rejected == EMPTY
+    rejected.storage.close()
 
 
-async def test_a_writers_add_does_not_take_its_place(kit: StorageKit, store: FaultyStore) -> None:
-    kit.add(frame(0, 10, wrong=4))
-    await recheck(kit.storage, store, LEDGER, ids((4, 4)))
-    kit.add(frame(4, 1))
-    kit.storage.maintenance.checkpoint()
-    assert kit.held(LEDGER) == ids((0, 3), (5, 9))
-    kit.storage.close()
+async def test_a_writers_add_does_not_take_its_place(rejected: StorageKit) -> None:
+    rejected.add(frame(4, 1))
+    rejected.storage.maintenance.checkpoint()
+    assert rejected.held(LEDGER) == ids((0, 3), (5, 9))
+    rejected.storage.close()
 
 
 async def test_a_writers_copy_beside_it_does_not_keep_recoverys_copy_out(
-    kit: StorageKit, store: FaultyStore
+    rejected: StorageKit,
 ) -> None:
-    kit.add(frame(0, 10, wrong=4))
-    await recheck(kit.storage, store, LEDGER, ids((4, 4)))
-    kit = kit.reopened()
-    kit.add(frame(4, 1), frame(4, 1, recovery=True))
-    kit.storage.maintenance.checkpoint()
-    assert kit.held(LEDGER) == ids((0, 9)) == kit.read(LEDGER, 0, 9)[0]
+    rejected = rejected.reopened()
+    rejected.add(frame(4, 1), frame(4, 1, recovery=True))
+    rejected.storage.maintenance.checkpoint()
+    assert rejected.held(LEDGER) == ids((0, 9)) == rejected.read(LEDGER, 0, 9)[0]
 
 
 async def test_a_writers_copy_beside_one_that_cannot_be_read_does_not_keep_recoverys_out(
@@ -114,24 +121,18 @@ async def test_a_writers_copy_beside_one_that_cannot_be_read_does_not_keep_recov
     kit.end()
 
 
-async def test_a_good_copy_that_came_meanwhile_is_not_rejected(
-    kit: StorageKit, store: FaultyStore
-) -> None:
-    kit.add(frame(0, 10, wrong=4))
-    await recheck(kit.storage, store, LEDGER, ids((4, 4)))
-    kit.add(frame(4, 1, recovery=True))
-    maintenance = kit.storage.maintenance
-    late = maintenance.reject(LEDGER, ids((4, 4)), lambda found: wrong_of(CODEC, found))
-    assert late == EMPTY and kit.held(LEDGER) == ids((0, 9))
+async def test_a_good_copy_that_came_meanwhile_is_not_rejected(rejected: StorageKit) -> None:
+    rejected.add(frame(4, 1, recovery=True))
+    maintenance = rejected.storage.maintenance
+    late = maintenance.reject(LEDGER, ids((4, 4)), partial(wrong_of, CODEC))
+    assert late == EMPTY and rejected.held(LEDGER) == ids((0, 9))
 
 
 async def test_a_writers_copy_of_it_is_not_held_before_the_checkpoint_that_drops_it(
-    kit: StorageKit, store: FaultyStore
+    rejected: StorageKit,
 ) -> None:
-    kit.add(frame(0, 10, wrong=4))
-    await recheck(kit.storage, store, LEDGER, ids((4, 4)))
-    kit.add(frame(4, 1))
-    assert kit.held(LEDGER) == ids((0, 3), (5, 9))
+    rejected.add(frame(4, 1))
+    assert rejected.held(LEDGER) == ids((0, 3), (5, 9))
 
 
 @pytest.mark.parametrize("mode", DurabilityMode)
@@ -146,26 +147,18 @@ async def test_a_wrong_copy_that_recovery_brought_is_not_brought_back_by_the_jou
     kit.end()
 
 
-async def test_what_was_rejected_stays_rejected_after_a_kill(
-    kit: StorageKit, store: FaultyStore
-) -> None:
-    kit.add(frame(0, 10, wrong=4))
-    await recheck(kit.storage, store, LEDGER, ids((4, 4)))
-    kit = kit.after_kill()
-    assert kit.read(LEDGER, 0, 9) == (ids((0, 3), (5, 9)), ids((4, 4)), 9)
-    kit.storage.close()
+async def test_what_was_rejected_stays_rejected_after_a_kill(rejected: StorageKit) -> None:
+    rejected = rejected.after_kill()
+    assert rejected.read(LEDGER, 0, 9) == (ids((0, 3), (5, 9)), ids((4, 4)), 9)
+    rejected.storage.close()
 
 
-async def test_compaction_keeps_what_is_left_of_the_frame(
-    kit: StorageKit, store: FaultyStore
-) -> None:
-    kit.add(frame(0, 10, wrong=4))
-    await recheck(kit.storage, store, LEDGER, ids((4, 4)))
-    kit = kit.reopened()
-    while kit.storage.maintenance.compact_some() is not None:
+async def test_compaction_keeps_what_is_left_of_the_frame(rejected: StorageKit) -> None:
+    rejected = rejected.reopened()
+    while rejected.storage.maintenance.compact_some() is not None:
         pass
-    assert kit.read(LEDGER, 0, 9) == (ids((0, 3), (5, 9)), ids((4, 4)), 9)
-    kit.storage.close()
+    assert rejected.read(LEDGER, 0, 9) == (ids((0, 3), (5, 9)), ids((4, 4)), 9)
+    rejected.storage.close()
 
 
 async def test_good_copies_and_others_words_change_nothing(

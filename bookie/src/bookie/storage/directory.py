@@ -327,8 +327,11 @@ class LedgerDirectory:
         found = EMPTY
         for row in self.index.rows(ledger_id, first=entries.first, last=entries.last):
             asked = row.entries() & entries
-            frame = self._fetch(ledger_id, row) if asked and not row.is_rejected else None
-            found |= asked & wrong(frame) if frame is not None else EMPTY
+            if not asked or row.is_rejected:
+                continue
+            frame = self._fetch(ledger_id, row)
+            if frame is not None:
+                found |= asked & wrong(frame)
         if found:
             self.index.reject(ledger_id, found)
             self.has_garbage = True

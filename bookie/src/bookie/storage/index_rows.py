@@ -109,12 +109,12 @@ def holding(rows: Collection[RunRow]) -> EntrySet:
     It is what the next checkpoint makes of them: in the place of a rejected copy it puts recovery's
     and no other.
     """
-    held = entries_of(row for row in rows if not row.is_rejected)
-    rejected = entries_of(row for row in rows if row.is_rejected)
+    rejected = [row for row in rows if row.is_rejected]
     if not rejected:
-        return held
-    renewed = entries_of(row for row in rows if row.is_recovery and not row.is_rejected)
-    return held - (rejected - renewed)
+        return entries_of(rows)
+    good = [row for row in rows if not row.is_rejected]
+    renewed = entries_of(row for row in good if row.is_recovery)
+    return entries_of(good) - (entries_of(rejected) - renewed)
 
 
 def rows_to_read(

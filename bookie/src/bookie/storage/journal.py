@@ -156,16 +156,13 @@ class Journal:
 
     # ---- appending ------------------------------------------------------------------------------
 
-    def append(self, kind: RecordKind, payload: Sequence[Buffer]) -> int | None:
+    def append(
+        self, kind: RecordKind, payload: Sequence[Buffer], *, begins_file: bool = False
+    ) -> int | None:
         """The record's sequence number; None when there is no room: try again after `notify`.
 
         The bytes are copied and a sync is on its way when it returns. Raises like LedgerLog.append.
         """
-        return self._append(kind, payload)
-
-    def _append(
-        self, kind: RecordKind, payload: Sequence[Buffer], *, begins_file: bool = False
-    ) -> int | None:
         length = RECORD_HEADER_BYTES + sum(map(len, payload))
         place = self.stream.append(
             length, lambda place: self._render(kind, payload, place), begins_file=begins_file
@@ -194,9 +191,11 @@ class Journal:
             seed=seed_of(place.nonce, place.offset),
         )
 
-    def append_durably(self, kind: RecordKind, payload: Sequence[Buffer]) -> int:
+    def append_durably(
+        self, kind: RecordKind, payload: Sequence[Buffer], *, begins_file: bool = False
+    ) -> int:
         """Appends and waits until it is durable; not for the event loop's thread."""
-        while (sequence := self.append(kind, payload)) is None:
+        while (sequence := self.append(kind, payload, begins_file=begins_file)) is None:
             self.stream.wait_for_room()
         self.stream.sync()
         return sequence
@@ -228,9 +227,7 @@ class Journal:
         with self._trimming:
             # A record that says nothing new: a file is begun by a record only.
             says = [TRIM_PAYLOAD.pack(self._first_needed)]
-            while self._append(RecordKind.TRIM, says, begins_file=True) is None:
-                self.stream.wait_for_room()
-            self.stream.sync()
+            self.append_durably(RecordKind.TRIM, says, begins_file=True)
 
     def trim(self, sequence: int) -> None:
         """Records up to `sequence` are no longer needed: deletes the files that hold no others.

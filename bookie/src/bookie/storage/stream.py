@@ -178,7 +178,8 @@ class AppendStream:
                 return False
             end = block_ceil(self._head) + beside + length
             if beside and end - block_floor(self._written) > self._ring.capacity:
-                return self._starve()
+                self._starve()
+                return False
             return True
 
     def _refuse_oversize(self, length: int) -> None:
@@ -224,11 +225,10 @@ class AppendStream:
             return None
         return start
 
-    def _starve(self) -> bool:
-        """Locked. There is no room now."""
+    def _starve(self) -> None:
+        """Locked. An append is refused for want of room."""
         self._starved = True
         self._flusher.wake()
-        return False
 
     def _roll(self, start: int) -> None:
         ended = None

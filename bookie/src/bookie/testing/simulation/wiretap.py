@@ -101,6 +101,17 @@ class _Asked:
     at: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """One that waits for an answer on its connection."""
+
+    answers: int
+    """How often it came less how often it was answered; never 0."""
+    op: Op
+    at: float
+    """When it came, or was answered one time of several, last."""
+
+
 class Wiretap:
     """See network.Tap."""
 
@@ -141,10 +152,8 @@ class Wiretap:
         self._stopped: dict[tuple[str, LedgerId], tuple[EntryId, float]] = {}
         """That, when it learned that the ledger is fenced; and when that was."""
         self._recent: dict[tuple[str, int, LedgerId], deque[float]] = {}
-        self._unanswered: dict[tuple[int, int], int] = {}
-        """Connection and request -> how often it came less how often it was answered; none is 0."""
-        self._came: dict[tuple[int, int], tuple[float, Op]] = {}
-        """Of those: when it came last, and what it asks."""
+        self._unanswered: dict[tuple[int, int], _Request] = {}
+        """By connection and request."""
 
     def _of(self, bookie: str, ledger_id: LedgerId) -> _AnswerRecord:
         return self._pledges.setdefault((bookie, ledger_id), _AnswerRecord())
@@ -225,21 +234,21 @@ class Wiretap:
     def _count(self, bookie: str, connection: int, message: bytes, more: int) -> None:
         _size, op, _code, _zero, request_id = ENVELOPE.unpack_from(message)
         key = connection, request_id
-        self._came.pop(key, None)
-        left = self._unanswered.pop(key, 0) + more
+        before = self._unanswered.pop(key, None)
+        left = more if before is None else before.answers + more
         if left > 0:
-            self._unanswered[key] = left
-            self._came[key] = self._now(), Op(op)
+            self._unanswered[key] = _Request(left, Op(op), self._now())
         elif left < 0:
             self._history.violate(f"{bookie} answered {Op(op).name} once more than it was asked")
 
     def calmed_down(self, lasting: Container[int]) -> None:
         """No fault came for `ANSWER_S`; `lasting`: connections that still have both ends."""
-        for key, (came_at, op) in self._came.items():
-            is_late = came_at <= self._now() - ANSWER_S and op is not Op.WAIT_LAC
-            if is_late and key[0] in lasting:
+        for (connection, _request), one in self._unanswered.items():
+            is_late = one.at <= self._now() - ANSWER_S and one.op is not Op.WAIT_LAC
+            if is_late and connection in lasting:
+                bookie = self._bookie_of[connection]
                 self._history.violate(
-                    f"{self._bookie_of[key[0]]} never answered {op.name}, asked at {came_at:.1f}"
+                    f"{bookie} never answered {one.op.name}, asked at {one.at:.1f}"
                 )
 
     def _acked(self, bookie: str, add: _Add) -> None:

@@ -381,8 +381,9 @@ class World:
             self._clients[name][1].sleep()
         await asyncio.sleep(ANSWER_S)
         self._wiretap.calmed_down(self._network.lasting())
-        for name in [name for name in done if name in self._clients]:
-            self._end_client(name)
+        for name in done:
+            if name in self._clients:
+                self._end_client(name)
 
     def _heal(self) -> None:
         self.history.note("healing")
