@@ -32,6 +32,7 @@ RUN /tools/bin/pip --python /opt/bookie/bin/python install -q --no-compile --req
 FROM deps AS app
 ARG SOURCE_DATE_EPOCH=315532800
 COPY pyproject.toml README.md LICENSE ./
+COPY docs/man docs/man
 COPY operator/src operator/src
 COPY bookie/src bookie/src
 RUN /tools/bin/pip wheel -q --no-deps --no-build-isolation -w /dist . && \

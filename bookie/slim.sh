@@ -5,6 +5,7 @@
 set -eu
 packages=$(echo "$1"/lib/python3.*/site-packages)
 [ -d "$packages" ] || { echo "slim.sh: no site-packages in $1" >&2; exit 1; }
+rm -rf "$1"/share/man
 rm -f "$1"/.gitignore "$1"/bin/f2py "$1"/bin/numpy-config "$1"/bin/[Aa]ctivate*
 
 # Test suites, headers, stubs. numpy.testing imports one file of numpy._core.tests.

@@ -34,5 +34,10 @@ def test_the_wheel_has_every_module_but_the_test_kit(installed: frozenset[str]) 
     }
 
 
+def test_manual_pages_go_where_man_looks(installed: frozenset[str]) -> None:
+    pages = {name.rpartition("/")[2] for name in installed if "/share/man/man1/" in name}
+    assert pages == {path.name for path in (ROOT / "docs" / "man").iterdir()}
+
+
 def test_nothing_of_the_test_kit_is_installed(installed: frozenset[str]) -> None:
     assert [name for name in installed if name.startswith(KIT)] == []

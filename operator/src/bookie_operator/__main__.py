@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, ParamSpec
 
 import click
+from bookie.cli.completion import completion
 from bookie.errors import BookieError, SettingsError
 from bookie.ids import BookieId
 from rich.console import Console
@@ -67,8 +68,12 @@ def in_directory(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="bookie-operator")
 def main() -> None:
     """Runs fleets of bookies from BookieCluster manifests."""
+
+
+main.add_command(completion)
 
 
 @main.command()

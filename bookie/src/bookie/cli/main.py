@@ -11,6 +11,10 @@ from bookie.tls.environment import DIRECTORY_VARIABLE
 COMMANDS: Final = {
     "audit": ("bookie.cli.audit:audit", "Compare what bookies hold with what they must hold."),
     "collect": ("bookie.cli.collect:collect_group", "Approve a collection of deleted ledgers."),
+    "completion": (
+        "bookie.cli.completion:completion",
+        "Print what makes a shell complete these commands.",
+    ),
     "cookie": ("bookie.cli.cookies:cookie_group", "Show, approve and fix identities of disks."),
     "decisions": ("bookie.cli.person_decisions:decisions", "What people decided about bookies."),
     "drain": ("bookie.cli.drain:drain", "Move every ledger off a bookie that is to leave."),

@@ -39,6 +39,7 @@ from bookie_operator.status_tree.tree import cluster_tree
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="bookie-operator")
 @kubectl_flags
 def plugin() -> None:
     """BookieClusters: what they are up to, and what needs a person."""
