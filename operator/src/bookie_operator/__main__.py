@@ -1,6 +1,7 @@
 """`bookie-operator`: parsing only; the work is in `serve.py`, `local/` and `model/crd.py`.
 
-Exit codes: 0 done, 1 it failed (the message says why), 2 wrong usage or a wrong manifest.
+Exit codes: 0 done, 1 it failed (the message says why), 2 wrong usage or a wrong manifest, 130
+interrupted.
 """
 
 import json
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, ParamSpec
 
 import click
-from bookie.cli.completion import completion
+from bookie.completion import completion
 from bookie.errors import BookieError, SettingsError
 from bookie.ids import BookieId
 from rich.console import Console
@@ -23,15 +24,17 @@ from bookie_operator.local.down import GRACE_DEFAULT_S
 from bookie_operator.local.down import down as take_all_down
 from bookie_operator.local.environment import exports
 from bookie_operator.local.live_view import LiveScreen, PlainScreen, cluster_view
-from bookie_operator.local.up import add_task, stored_cluster, up_detached
+from bookie_operator.local.up import add_task, manifest_of, stored_cluster, up_detached
 from bookie_operator.local.up import up as run_operator
 from bookie_operator.local.waiting import wait_whole
+from bookie_operator.local.watch import watch as watch_cluster
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.crd import documents
 from bookie_operator.platform.folders import LocalFolders, operator_pid
 
 FAILED: Final = 1
 USAGE: Final = 2
+INTERRUPTED: Final = 130
 DIRECTORY_DEFAULT: Final = ".bookies"
 OTHERS_NOTHING: Final = 0o077
 
@@ -169,7 +172,7 @@ def local() -> None:
 
 
 @local.command()
-@click.argument("manifest", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("manifest", type=click.Path(dir_okay=False, path_type=Path), required=False)
 @in_directory
 @click.option("--detach", is_flag=True, help="Return once Available; the operator runs on.")
 @click.option(
@@ -178,18 +181,38 @@ def local() -> None:
     help="Serve the operator's figures to Prometheus there, on this machine only.",
 )
 @errors_shown
-def up(manifest: Path, directory: Path, detach: bool, metrics_port: int | None) -> int:
-    """Bring MANIFEST up and keep it so. Ctrl-C takes it down gracefully."""
+def up(manifest: Path | None, directory: Path, detach: bool, metrics_port: int | None) -> int:
+    """Bring MANIFEST up and keep it so. Ctrl-C takes it down gracefully.
+
+    Without MANIFEST: the one that the directory was brought up with, or an example of four bookies.
+    """
     # Of all that it starts, too: ZooKeeper's files hold ledgers' passwords, indexes their keys.
     os.umask(OTHERS_NOTHING)
     folders = LocalFolders(directory)
+    manifest = manifest or manifest_of(folders)
     if detach:
         ready = up_detached(folders, manifest, metrics_port=metrics_port)
         click.echo(f"metadata: {ready.metadata_url}\nstatus: {ready.status_file}")
         return 0
-    console = Console()
-    with LiveScreen(console) if console.is_terminal else PlainScreen(console) as screen:
+    with _screen() as screen:
         return run_operator(folders, manifest, screen, metrics_port=metrics_port)
+
+
+def _screen() -> LiveScreen | PlainScreen:
+    console = Console()
+    return LiveScreen(console) if console.is_terminal else PlainScreen(console)
+
+
+@local.command()
+@in_directory
+@errors_shown
+def watch(directory: Path) -> int:
+    """The cluster and its events as they change, until Ctrl-C, which stops nothing else."""
+    try:
+        with _screen() as screen:
+            watch_cluster(LocalFolders(directory), screen)
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
 @local.command()

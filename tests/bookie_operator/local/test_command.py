@@ -13,7 +13,7 @@ import yaml
 from bookie.ids import BookieId
 from bookie_operator.__main__ import main
 from bookie_operator.errors import LocalError, ManifestError
-from bookie_operator.local.up import prepare
+from bookie_operator.local.up import EXAMPLE, manifest_of, prepare
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.crd import documents
 from bookie_operator.model.status import ClusterStatus
@@ -62,7 +62,7 @@ def test_a_port_of_metrics_that_is_in_use_ends_it_before_anything_starts(tmp_pat
     assert not LocalFolders(tmp_path / "d").zookeeper.exists()
 
 
-@pytest.mark.parametrize("command", ["status", "metadata", "env", "wait", "down"])
+@pytest.mark.parametrize("command", ["status", "watch", "metadata", "env", "wait", "down"])
 def test_a_directory_without_a_cluster_is_told(tmp_path: Path, command: str) -> None:
     done = run("local", command, "--dir", str(tmp_path / "d"))
     assert done.exit_code == 1 and "nothing was ever brought up" in done.output
@@ -215,3 +215,17 @@ def test_credentials_that_are_not_there_are_an_error(tmp_path: Path) -> None:
     with_tls(tmp_path, "Required")
     done = run("local", "env", "--dir", str(tmp_path))
     assert done.exit_code == 1 and "expected credentials for a person" in done.output
+
+
+def test_without_a_manifest_a_directory_keeps_its_own_and_a_new_one_gets_the_example(
+    tmp_path: Path,
+) -> None:
+    folders = LocalFolders(tmp_path)
+    assert manifest_of(folders) == EXAMPLE
+    folders.cluster_file.write_text("its own")
+    assert manifest_of(folders) == folders.cluster_file
+
+
+def test_the_example_of_the_package_is_the_one_that_people_read() -> None:
+    read = Path(__file__).parents[3] / "examples" / "bookiecluster.yaml"
+    assert EXAMPLE.read_text(encoding="utf-8") == read.read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ COMMANDS: Final = {
     "audit": ("bookie.cli.audit:audit", "Compare what bookies hold with what they must hold."),
     "collect": ("bookie.cli.collect:collect_group", "Approve a collection of deleted ledgers."),
     "completion": (
-        "bookie.cli.completion:completion",
+        "bookie.completion:completion",
         "Print what makes a shell complete these commands.",
     ),
     "cookie": ("bookie.cli.cookies:cookie_group", "Show, approve and fix identities of disks."),

@@ -39,8 +39,8 @@ class PlainScreen:
         self._shown: dict[str, str] = {}
         """The last line of each bookie, which is not said twice."""
 
-    def show_event(self, event: Event) -> None:
-        self._line(event_line(event, at=datetime.now().astimezone()))
+    def show_event(self, event: Event, *, at: datetime | None = None) -> None:
+        self._line(event_line(event, at=at or datetime.now(UTC)))
 
     def show_cluster(self, cluster: BookieCluster) -> None:
         for condition in cluster.status.conditions:
@@ -48,7 +48,7 @@ class PlainScreen:
                 continue
             self._shown[condition.type] = condition.status
             text = f"{condition.type}={condition.status} {condition.reason} {condition.message}"
-            self._line(f"{_clock(datetime.now().astimezone())}   {text.rstrip()}")
+            self._line(f"{_clock(datetime.now(UTC))}   {text.rstrip()}")
 
     def _line(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -75,8 +75,8 @@ class LiveScreen:
         """As it was shown last; None before."""
         self._live = Live(console=console, auto_refresh=False, transient=False)
 
-    def show_event(self, event: Event) -> None:
-        self._events.append(event_line(event, at=datetime.now().astimezone()))
+    def show_event(self, event: Event, *, at: datetime | None = None) -> None:
+        self._events.append(event_line(event, at=at or datetime.now(UTC)))
         del self._events[:-EVENTS_SHOWN]
         self._draw()
 

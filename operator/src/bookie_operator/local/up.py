@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -44,6 +45,8 @@ NAMESPACE: Final = "local"
 DETACH_WAIT_S: Final = 180.0
 DETACH_POLL_S: Final = 0.1
 LOG_TAIL_LINES: Final = 15
+EXAMPLE: Final = Path(__file__).with_name("example.yaml")
+"""A BookieCluster for who has no manifest; examples/bookiecluster.yaml is the same text."""
 HOPELESS: Final = REFUSED_REASONS | {"BookieCrashLoop"}
 """Reasons of Degraded that waiting does not mend."""
 
@@ -51,7 +54,8 @@ HOPELESS: Final = REFUSED_REASONS | {"BookieCrashLoop"}
 class Screen(Protocol):
     """Where a person follows the operator."""
 
-    def show_event(self, event: Event) -> None: ...
+    def show_event(self, event: Event, *, at: datetime | None = None) -> None:
+        """`at`: when it was; None = now."""
 
     def show_cluster(self, cluster: BookieCluster) -> None: ...
 
@@ -68,6 +72,11 @@ def stored_cluster(folders: LocalFolders) -> BookieCluster | None:
     """The cluster as last published in this directory; None = nothing was ever brought up."""
     tree = read_json(folders.status_file)
     return BookieCluster.model_validate(tree) if tree is not None else None
+
+
+def manifest_of(folders: LocalFolders) -> Path:
+    """The manifest that the directory was brought up with last, or else the example."""
+    return folders.cluster_file if folders.cluster_file.exists() else EXAMPLE
 
 
 def add_task(folders: LocalFolders, manifest: Path) -> Path:

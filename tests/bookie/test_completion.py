@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 import pytest
-from bookie.cli.completion import SHELLS
 from bookie.cli.main import COMMANDS
 from bookie.cli.main import main as bookie
+from bookie.completion import SHELLS
 from bookie_operator.__main__ import main as bookie_operator
 from click.testing import CliRunner
 

@@ -1,0 +1,50 @@
+"""`local watch`: what a fleet is up to, by the files that its operator writes.
+
+It needs no operator: what was published last is shown, with a line that says so.
+"""
+
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Final, NoReturn
+
+from bookie_operator.errors import LocalError
+from bookie_operator.local.live_view import EVENTS_SHOWN
+from bookie_operator.local.up import Screen, stored_cluster
+from bookie_operator.plan.actions import Event
+from bookie_operator.platform.folders import LocalFolders, operator_pid
+
+LOOK_S: Final = 1.0
+UNKEPT: Final = Event(
+    "NoOperator", "no operator runs: this is the last known status", type="Warning"
+)
+
+
+def watch(
+    folders: LocalFolders, screen: Screen, *, pause: Callable[[float], Any] = time.sleep
+) -> NoReturn:
+    """Shows status and events, and what becomes of them, until `pause` raises.
+
+    LocalError: nothing was ever brought up there.
+    """
+    shown, was_kept = 0, True
+    while True:
+        cluster = stored_cluster(folders)
+        if cluster is None:
+            raise LocalError(f"nothing was ever brought up in {folders.root}: choose --dir")
+        events = list(folders.events())
+        if len(events) < shown:  # the oldest file has been dropped
+            shown = max(len(events) - EVENTS_SHOWN, 0)
+        for row in events[shown or -EVENTS_SHOWN :]:
+            screen.show_event(_event_of(row), at=datetime.fromisoformat(row["at"]))
+        shown = len(events)
+        is_kept = operator_pid(folders) is not None
+        if was_kept and not is_kept:
+            screen.show_event(UNKEPT)
+        was_kept = is_kept
+        screen.show_cluster(cluster)
+        pause(LOOK_S)
+
+
+def _event_of(row: dict[str, Any]) -> Event:
+    return Event(row["reason"], row["message"], bookie=row["bookie"], type=row["type"])

@@ -1,0 +1,106 @@
+"""`local watch`: what the operator's files say, as they change."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bookie_operator.errors import LocalError
+from bookie_operator.local.live_view import EVENTS_SHOWN
+from bookie_operator.local.watch import UNKEPT, watch
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.plan.actions import Event
+from bookie_operator.platform.folders import LocalFolders, operator_lock, write_json
+from operator_scenes import cluster
+
+BEGAN = datetime(2026, 11, 27, 9, tzinfo=UTC)
+
+
+class Seen:
+    """A screen that keeps what it is shown, and the pauses between two looks."""
+
+    def __init__(self, *between: Callable[[], Any]) -> None:
+        self.events: list[tuple[str, datetime | None]] = []
+        self.clusters: list[BookieCluster] = []
+        self._between = list(between)
+
+    def show_event(self, event: Event, *, at: datetime | None = None) -> None:
+        self.events.append((event.reason, at))
+
+    def show_cluster(self, cluster: BookieCluster) -> None:
+        self.clusters.append(cluster)
+
+    def pause(self, _seconds: float) -> None:
+        if not self._between:
+            raise KeyboardInterrupt
+        self._between.pop(0)()
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> LocalFolders:
+    folders = LocalFolders(tmp_path)
+    folders.make()
+    write_json(folders.status_file, cluster().as_dict())
+    return folders
+
+
+def happened(folders: LocalFolders, *numbers: int) -> None:
+    for number in numbers:
+        at = (BEGAN + timedelta(seconds=number)).isoformat()
+        row = {"at": at, "type": "Normal", "reason": f"R{number}", "bookie": "", "message": ""}
+        folders.append_event(row)
+
+
+def watched(folders: LocalFolders, *between: Callable[[], Any]) -> Seen:
+    seen = Seen(*between)
+    with pytest.raises(KeyboardInterrupt):
+        watch(folders, seen, pause=seen.pause)
+    return seen
+
+
+def test_an_event_is_shown_once_and_with_its_own_time(folders: LocalFolders) -> None:
+    happened(folders, 1)
+    with operator_lock(folders):
+        seen = watched(folders, lambda: happened(folders, 2), lambda: None)
+    times = [(f"R{number}", BEGAN + timedelta(seconds=number)) for number in (1, 2)]
+    assert seen.events == times
+
+
+def test_of_what_was_before_only_the_newest_events_are_shown(folders: LocalFolders) -> None:
+    happened(folders, *range(20))
+    with operator_lock(folders):
+        seen = watched(folders, lambda: happened(folders, 20))
+    assert [reason for reason, _at in seen.events] == [
+        f"R{number}" for number in range(20 - EVENTS_SHOWN, 21)
+    ]
+
+
+def test_a_new_status_is_shown(folders: LocalFolders) -> None:
+    changed = cluster(replicas=5)
+    seen = watched(folders, lambda: write_json(folders.status_file, changed.as_dict()))
+    assert [one.spec.replicas for one in seen.clusters] == [4, 5]
+
+
+def test_whoever_watches_hears_once_that_no_operator_runs(folders: LocalFolders) -> None:
+    lock = operator_lock(folders)
+    lock.__enter__()
+    seen = watched(folders, lambda: lock.__exit__(None, None, None), lambda: None)
+    assert seen.events == [(UNKEPT.reason, None)]
+
+
+def test_events_go_on_when_their_oldest_file_was_dropped(folders: LocalFolders) -> None:
+    happened(folders, *range(12))
+
+    def dropped() -> None:
+        folders.events_file.unlink()
+        happened(folders, 12)
+
+    with operator_lock(folders):
+        seen = watched(folders, dropped)
+    assert seen.events[-1][0] == "R12"
+
+
+def test_a_directory_without_a_cluster_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(LocalError, match="nothing was ever brought up"):
+        watch(LocalFolders(tmp_path / "d"), Seen())
