@@ -29,6 +29,7 @@ from harness.looks import Looks, blind, held_against
 from harness.manifests import BOOKIE_IMAGE, CLUSTER, WRITER, WRITER_SCRIPT
 from harness.operator import Operator
 from harness.settings import ARTIFACTS
+from harness.status_claims import untrue_when_whole
 from harness.watch import Watch
 
 OURS: Final = "bookkeeper.bookie-operator.dev/component in (bookie,zookeeper)"
@@ -165,12 +166,16 @@ class Story:
         self.every_copy_is_there()
 
     def every_copy_is_there(self) -> None:
-        """Each bookie has the copies that it owes, digests and all, after an audit of now."""
+        """Each bookie has the copies that it owes, digests and all, after an audit of now; and what
+        the status says then is true of the pods and of itself."""
         self._audits += 1
         audited = self.fleet.ask(f"copies-{self._audits}", {"type": "audit"})
         assert audited["phase"] == "Succeeded", audited
         self.fleet.wait_condition("DurabilityVerified", seconds=VERIFIED_S)
         self._ask_for_copies()
+        written = int(self.numbers.get("acked", 0))
+        cluster, pods = self.fleet.object(), self.kube.items("pods", BOOKIE_PODS)
+        assert (untrue := untrue_when_whole(cluster, pods, entries=written)) == [], untrue
 
     @contextlib.contextmanager
     def looked_at(self, *, misses: bool = False) -> Iterator[None]:

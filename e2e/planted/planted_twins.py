@@ -82,12 +82,12 @@ TWINS: Final[tuple[Twin, ...]] = (
     ),
     Twin(
         "p",
-        "a bookie that asks nobody about an older copy of its disk",
+        "a bookie that takes an older copy of its disk for the disk",
         (
             Patch(
                 VERDICTS,
-                old="        return Kind.ASK, changed\n",
-                new="        return Kind.FIX, changed\n",
+                old="    if is_old or _moved(disk, stamp):\n",
+                new="    if _moved(disk, stamp):\n",
             ),
         ),
         seen="waiting for blocked by SuspectDisk",
