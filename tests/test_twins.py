@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from harness.settings import ROOT
 from planted_images import patched
-from planted_twins import TWINS, Twin, is_caught
+from planted_twins import TWINS, Twin, is_caught, renewed
 
 STORIES = "".join(path.read_text() for path in Path(ROOT, "e2e", "stories").glob("test_*.py"))
 
@@ -29,3 +29,9 @@ class TestTwin:
 def test_a_story_that_fails_by_its_claim_sees_its_bug() -> None:
     twin = Twin("x", "a bug", (), seen="expected 1")
     assert is_caught(twin, "failure", "AssertionError: 2 were out at once, expected 1")
+
+
+def test_a_report_keeps_rows_of_bugs_that_were_not_run_again_and_drops_those_of_no_bug() -> None:
+    first, second = ({"bug": twin.bug, "run": 1} for twin in TWINS[:2])
+    again = second | {"run": 2}
+    assert renewed([second, {"bug": "planted no more"}, first], [again]) == [first, again]

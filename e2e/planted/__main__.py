@@ -1,11 +1,13 @@
 """`make e2e-mutants`: stories told with a bug planted in the images, each of which must turn red.
 
-First each story is told without a bug and must pass (`--twins-only` leaves that out). Exit codes: 0
+First each story is told without a bug and must pass (`--twins-only` leaves that out). With `--only`
+the report keeps its rows of the other stories: each names its revision. Exit codes: 0
 every story passed without its bug and failed with it, by the claim that is about it, or SKIPPED
 without a kind cluster; 1 anything else.
 """
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -16,18 +18,17 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from bookie.testing.figures import tell
+from bookie.testing.figures import code_revision, tell
 from harness.kind import missing_tool
 from harness.settings import ROOT, Settings
 from planted_images import PLANTED, plant
-from planted_twins import TWINS, Twin, is_caught
+from planted_twins import TWINS, Row, Twin, is_caught, renewed
 
 STORY_S: Final = 2700
 WORDS_MAX: Final = 400
 """Of a failure, in the report."""
-Row = dict[str, Any]
 
 
 def told(story: str, *, tag: str, folder: Path) -> tuple[str, str]:
@@ -61,7 +62,8 @@ def errors_of(text: str) -> str:
 
 def rows(twins: list[Twin], folder: Path, *, twins_only: bool) -> Iterator[Row]:
     for twin in twins:
-        row: Row = {"story": twin.story, "bug": twin.bug}
+        row: Row = {"story": twin.story, "bug": twin.bug, "revision": code_revision()}
+        row["date"] = datetime.now(UTC).date().isoformat()
         began = time.monotonic()
         if not twins_only:
             row["without_the_bug"], _words = told(twin.story, tag="dev", folder=folder)
@@ -79,6 +81,14 @@ def rows(twins: list[Twin], folder: Path, *, twins_only: bool) -> Iterator[Row]:
         yield row
 
 
+def rows_of(report: Path) -> list[Row]:
+    """None when there is no report yet."""
+    if not report.exists():
+        return []
+    found: list[Row] = json.loads(report.read_text(encoding="utf-8"))["rows"]
+    return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="e2e-mutants", description=__doc__)
     parser.add_argument("--json", type=Path, default=Path("build/proof/e2e-mutants.json"))
@@ -92,18 +102,15 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="e2e-mutants-"))
     print(f"e2e-mutants: logs are in {folder}", flush=True)
     found = list(rows(twins, folder, twins_only=options.twins_only))
-    caught = sum(row["is_caught"] for row in found)
-    figures = {
-        "date": datetime.now(UTC).date().isoformat(),
-        "planted": len(found),
-        "caught": caught,
-        "rows": found,
-    }
-    line = f"e2e-mutants: {caught} of {len(found)} planted bugs turned their story red"
+    shown = renewed(rows_of(options.json) if options.only else [], found)
+    caught = sum(row["is_caught"] for row in shown)
+    figures = {"planted": len(TWINS), "run": len(shown), "caught": caught, "rows": shown}
+    line = f"e2e-mutants: {caught} of {len(shown)} planted bugs turned their story red"
     tell("make e2e-mutants", figures, path=options.json, line=line)
-    if caught == len(found):
+    is_sound = bool(found) and all(row["is_caught"] for row in found)
+    if is_sound:
         shutil.rmtree(folder)
-    return 0 if found and caught == len(found) else 1
+    return 0 if is_sound else 1
 
 
 if __name__ == "__main__":

@@ -5,8 +5,9 @@ own bug, what would notice it is spoilt as well: what is left is a fleet that ca
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from judge_faults import AUDITS_BLINDLY, CLEARED_UNWHOLE, MOVES_NOTHING
 from mutant import Patch
@@ -35,6 +36,10 @@ RESTARTS_AT_WILL: Final = (
     ),
 )
 """Whoever is out or fails with new settings keeps nobody from being restarted."""
+
+
+Row = dict[str, Any]
+"""What the report says of one bug."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +149,12 @@ TWINS: Final[tuple[Twin, ...]] = (
         seen="untrue|no look saw|findings|'exitCode': [45]|waiting for DurabilityVerified",
     ),
 )
+
+
+def renewed(before: Iterable[Row], found: Iterable[Row]) -> list[Row]:
+    """A report's rows with these in the place of older ones; without bugs planted no more."""
+    by_bug = {row["bug"]: row for row in [*before, *found]}
+    return [by_bug[twin.bug] for twin in TWINS if twin.bug in by_bug]
 
 
 def is_caught(twin: Twin, outcome: str, words: str) -> bool:
