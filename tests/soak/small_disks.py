@@ -4,6 +4,7 @@ They vanish with the last of these processes, however it ends. Root can have the
 where the system allows user namespaces; without them a soak leaves disk-full out and says so.
 """
 
+import errno
 import os
 import shutil
 import subprocess
@@ -14,6 +15,8 @@ from typing import Final, NoReturn
 INSIDE: Final = "SOAK_MOUNT_NAMESPACE"
 FILLER: Final = "filler"
 MIB: Final = 1 << 20
+FILL_TRIES_MAX: Final = 100
+"""Of filling a disk that its bookie writes to."""
 
 
 def namespace_command() -> list[str]:
@@ -42,6 +45,25 @@ def enter(command: list[str]) -> NoReturn:
     os.execvp("unshare", [*namespace_command(), *command])
 
 
+def fill(filler: Path, *, free_bytes: int) -> None:
+    """Makes the file so long that its file system has at most `free_bytes` left.
+
+    Others write there meanwhile: what was free a moment ago may be too much to ask for now.
+    """
+    with filler.open("ab") as file:
+        for _ in range(FILL_TRIES_MAX):
+            found = os.statvfs(filler.parent)
+            wanted = found.f_bavail * found.f_frsize - free_bytes
+            if wanted <= 0:
+                return
+            try:
+                os.posix_fallocate(file.fileno(), file.seek(0, os.SEEK_END), wanted)
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+    raise OSError(errno.EAGAIN, f"others took or made room {FILL_TRIES_MAX} times", str(filler))
+
+
 class SmallDisk:
     """One mounted folder."""
 
@@ -54,11 +76,7 @@ class SmallDisk:
 
     def fill(self, *, free_bytes: int) -> None:
         """Leaves so much free."""
-        found = os.statvfs(self.folder)
-        wanted = found.f_bavail * found.f_frsize - free_bytes
-        if wanted > 0:
-            with self._filler.open("ab") as filler:
-                os.posix_fallocate(filler.fileno(), filler.tell(), wanted)
+        fill(self._filler, free_bytes=free_bytes)
 
     def empty(self) -> None:
         """Takes the filler away."""

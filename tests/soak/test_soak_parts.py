@@ -1,9 +1,12 @@
 """The parts of a soak that decide something: plan, loss budget, and what counts as a finding."""
 
+import errno
+import os
 import subprocess
 import sys
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -13,6 +16,7 @@ from fault_plan import LOSSES, MODES, NUISANCES, Fault, Kind, losses, nuisances
 from loss_budget import LossBudget
 from payload_rule import PayloadRule
 from promises import Promises
+from small_disks import fill
 from soak_bookies import halt
 from soak_probe import unacknowledged_run
 from soak_report import Load, Tally, last_line
@@ -50,6 +54,23 @@ def test_every_kind_of_fault_comes_and_meets_every_bookie() -> None:
     assert {fault.kind for fault in others} == set(NUISANCES)
     assert {fault.victim for fault in drawn(7)} == set(range(5))
     assert {f.victim for f in others if f.kind is Kind.CLIENT_KILL} == {0, 1}
+
+
+def test_a_disk_is_filled_although_its_bookie_writes_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free, asked = iter([9, 5, 4]), list[int]()  # the bookie takes 4 before the file has them
+
+    def allocate(_descriptor: int, _offset: int, length: int) -> None:
+        asked.append(length)
+        if len(asked) == 1:
+            raise OSError(errno.ENOSPC, "full")
+
+    left = SimpleNamespace(f_frsize=1)
+    monkeypatch.setattr(os, "posix_fallocate", allocate)
+    monkeypatch.setattr(os, "statvfs", lambda _: setattr(left, "f_bavail", next(free)) or left)
+    fill(tmp_path / "filler", free_bytes=4)
+    assert asked == [5, 1]
 
 
 def test_a_machine_that_cannot_mount_is_not_asked_to_fill_a_disk() -> None:
