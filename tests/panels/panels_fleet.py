@@ -16,7 +16,8 @@ from bookie.metadata.embedded import free_port
 from bookie.metadata.opening import open_store
 from bookie_operator.local.down import down
 from bookie_operator.local.faults import kill_bookie
-from bookie_operator.local.up import NAMESPACE, add_task, stored_cluster, up_detached
+from bookie_operator.local.stored import stored_cluster
+from bookie_operator.local.up import NAMESPACE, Ports, add_task, up_detached
 from bookie_operator.local.waiting import wait_whole
 from bookie_operator.model.base import API_VERSION
 from bookie_operator.model.cluster import BookieCluster
@@ -51,7 +52,7 @@ class Fleet:
     async def up(self) -> None:
         """Until it is Available; the operator runs on."""
         await asyncio.to_thread(
-            up_detached, self.folders, self._manifest, metrics_port=self._operator_port
+            up_detached, self.folders, self._manifest, ports=Ports(metrics=self._operator_port)
         )
 
     async def down(self) -> None:

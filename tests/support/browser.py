@@ -1,6 +1,6 @@
 """A real browser for pages: headless chromium, asked through its DevTools protocol.
 
-`Page`: one open file, what expressions are worth in it, and all that the browser complained about.
+`Page`: one open page, what expressions are worth in it, and all that the browser complained about.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ import aiohttp
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 WAIT_S: Final = 60.0
+LOOK_S: Final = 0.05
 FLAGS: Final = (
     "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0", "--no-first-run",
     "--disable-background-networking", "--remote-allow-origins=*",
@@ -37,6 +38,10 @@ class Page:
     socket: aiohttp.ClientWebSocketResponse
     complaints: list[str] = field(default_factory=list)
     asked: int = 0
+    shown: str = ""
+    """URL of the page that the browser went to last."""
+    is_loaded: bool = False
+    """It is loaded: not the one before it, whose event may come late."""
 
     async def ask(self, method: str, **params: Any) -> dict[str, Any]:
         """The answer to one command; what comes before it is noted."""
@@ -48,12 +53,12 @@ class Page:
         answer: dict[str, Any] = told["result"]
         return answer
 
-    async def open(self, path: Path) -> None:
+    async def open(self, url: str) -> None:
         for domain in ("Page", "Runtime", "Log"):
             await self.ask(f"{domain}.enable")
-        await self.ask("Page.navigate", url=path.as_uri())
-        while (await self._next()).get("method") != "Page.loadEventFired":
-            pass
+        await self.ask("Page.navigate", url=url)
+        while not (self.shown == url and self.is_loaded):
+            await self._next()
 
     async def value(self, expression: str) -> Any:
         """What the expression is worth in the page."""
@@ -61,20 +66,40 @@ class Page:
         assert "exceptionDetails" not in told, told
         return told["result"].get("value")
 
+    async def becomes(self, expression: str) -> None:
+        """Waits until it is true in the page."""
+        async with asyncio.timeout(WAIT_S):
+            while not await self.value(expression):  # noqa: ASYNC110  # no event says so
+                await asyncio.sleep(LOOK_S)
+
+    async def key(self, name: str) -> None:
+        """Presses a key, as a person does: Tab or Enter."""
+        text = {"text": "\r"} if name == "Enter" else {}
+        code = {"Enter": 13, "Tab": 9}[name]
+        pressed = {"key": name, "code": name, "windowsVirtualKeyCode": code}
+        await self.ask("Input.dispatchKeyEvent", type="keyDown", **pressed, **text)
+        await self.ask("Input.dispatchKeyEvent", type="keyUp", **pressed)
+
     async def _next(self) -> dict[str, Any]:
         told: dict[str, Any] = json.loads((await self.socket.receive(WAIT_S)).data)
         if told.get("method") in ("Runtime.consoleAPICalled", "Runtime.exceptionThrown",
                                   "Log.entryAdded"):  # fmt: skip
             self.complaints.append(json.dumps(told["params"]))
+        elif told.get("method") == "Page.frameNavigated":
+            self.shown, self.is_loaded = told["params"]["frame"]["url"], False
+        elif told.get("method") == "Page.loadEventFired":
+            self.is_loaded = True
         return told
 
 
 @asynccontextmanager
-async def opened(path: Path, profile: Path, *, width: int = 1200) -> AsyncIterator[Page]:
-    """This file in a browser of its own; `profile`: an empty folder for it."""
+async def opened(
+    url: str, profile: Path, *, width: int = 1200, options: Sequence[str] = ()
+) -> AsyncIterator[Page]:
+    """This page in a browser of its own; `profile`: an empty folder for it."""
     browser = chromium()
     assert browser is not None
-    flags = [*FLAGS, f"--window-size={width},900", f"--user-data-dir={profile}"]
+    flags = [*FLAGS, *options, f"--window-size={width},900", f"--user-data-dir={profile}"]
     process = await asyncio.create_subprocess_exec(
         browser,
         *flags,
@@ -89,10 +114,10 @@ async def opened(path: Path, profile: Path, *, width: int = 1200) -> AsyncIterat
         async with aiohttp.ClientSession() as session:
             async with session.get(f"http://127.0.0.1:{port}/json") as answer:
                 targets = await answer.json(content_type=None)
-            url = next(t["webSocketDebuggerUrl"] for t in targets if t["type"] == "page")
-            async with session.ws_connect(url, max_msg_size=0) as socket:
+            devtools = next(t["webSocketDebuggerUrl"] for t in targets if t["type"] == "page")
+            async with session.ws_connect(devtools, max_msg_size=0) as socket:
                 page = Page(socket)
-                await page.open(path)
+                await page.open(url)
                 yield page
     finally:
         os.killpg(process.pid, signal.SIGKILL)

@@ -24,10 +24,12 @@ from bookie_operator.local.down import GRACE_DEFAULT_S
 from bookie_operator.local.down import down as take_all_down
 from bookie_operator.local.environment import exports
 from bookie_operator.local.live_view import LiveScreen, PlainScreen, cluster_view
-from bookie_operator.local.up import add_task, manifest_of, stored_cluster, up_detached
+from bookie_operator.local.stored import manifest_of, stored_cluster
+from bookie_operator.local.up import Ports, add_task, up_detached
 from bookie_operator.local.up import up as run_operator
 from bookie_operator.local.waiting import wait_whole
 from bookie_operator.local.watch import watch as watch_cluster
+from bookie_operator.local.web_page import url_of
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.crd import documents
 from bookie_operator.platform.folders import LocalFolders, operator_pid
@@ -180,8 +182,19 @@ def local() -> None:
     type=click.IntRange(1, 65535),
     help="Serve the operator's figures to Prometheus there, on this machine only.",
 )
+@click.option(
+    "--page-port",
+    type=click.IntRange(1, 65535),
+    help="Serve the fleet's web page there, on this machine only: `local page` has its URL.",
+)
 @errors_shown
-def up(manifest: Path | None, directory: Path, detach: bool, metrics_port: int | None) -> int:
+def up(
+    manifest: Path | None,
+    directory: Path,
+    detach: bool,
+    metrics_port: int | None,
+    page_port: int | None,
+) -> int:
     """Bring MANIFEST up and keep it so. Ctrl-C takes it down gracefully.
 
     Without MANIFEST: the one that the directory was brought up with, or an example of four bookies.
@@ -189,13 +202,13 @@ def up(manifest: Path | None, directory: Path, detach: bool, metrics_port: int |
     # Of all that it starts, too: ZooKeeper's files hold ledgers' passwords, indexes their keys.
     os.umask(OTHERS_NOTHING)
     folders = LocalFolders(directory)
-    manifest = manifest or manifest_of(folders)
+    manifest, ports = manifest or manifest_of(folders), Ports(metrics_port, page_port)
     if detach:
-        ready = up_detached(folders, manifest, metrics_port=metrics_port)
+        ready = up_detached(folders, manifest, ports=ports)
         click.echo(f"metadata: {ready.metadata_url}\nstatus: {ready.status_file}")
         return 0
     with _screen() as screen:
-        return run_operator(folders, manifest, screen, metrics_port=metrics_port)
+        return run_operator(folders, manifest, screen, ports=ports)
 
 
 def _screen() -> LiveScreen | PlainScreen:
@@ -237,6 +250,14 @@ def status(directory: Path, output: str) -> int:
         click.echo("no operator runs: this is the last known status", err=True)
         return FAILED
     return 0
+
+
+@local.command()
+@in_directory
+@errors_shown
+def page(directory: Path) -> None:
+    """The URL of the fleet's web page, with its key: for its own person, as the folder is."""
+    click.echo(url_of(LocalFolders(directory)))
 
 
 @local.command()

@@ -13,7 +13,8 @@ import yaml
 from bookie.ids import BookieId
 from bookie_operator.__main__ import main
 from bookie_operator.errors import LocalError, ManifestError
-from bookie_operator.local.up import EXAMPLE, manifest_of, prepare
+from bookie_operator.local.stored import EXAMPLE, manifest_of
+from bookie_operator.local.up import prepare
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.crd import documents
 from bookie_operator.model.status import ClusterStatus

@@ -22,6 +22,8 @@ from bookie.hosts import at_port, loopback
 from bookie_operator.control import GrpcControl
 from bookie_operator.errors import LocalError
 from bookie_operator.local.down import take_down
+from bookie_operator.local.stored import stored_cluster
+from bookie_operator.local.web_page import serve as serve_web_page
 from bookie_operator.metrics import OperatorMetrics, serve_http
 from bookie_operator.model.cluster import BookieCluster, check_transition
 from bookie_operator.model.manifest import load_cluster, load_task
@@ -33,7 +35,6 @@ from bookie_operator.platform.folders import (
     LocalFolders,
     operator_lock,
     operator_pid,
-    read_json,
     replace_file,
 )
 from bookie_operator.platform.local import LocalPlatform
@@ -45,8 +46,6 @@ NAMESPACE: Final = "local"
 DETACH_WAIT_S: Final = 180.0
 DETACH_POLL_S: Final = 0.1
 LOG_TAIL_LINES: Final = 15
-EXAMPLE: Final = Path(__file__).with_name("example.yaml")
-"""A BookieCluster for who has no manifest; examples/bookiecluster.yaml is the same text."""
 HOPELESS: Final = REFUSED_REASONS | {"BookieCrashLoop"}
 """Reasons of Degraded that waiting does not mend."""
 
@@ -66,17 +65,6 @@ class Ready:
 
     metadata_url: str
     status_file: Path
-
-
-def stored_cluster(folders: LocalFolders) -> BookieCluster | None:
-    """The cluster as last published in this directory; None = nothing was ever brought up."""
-    tree = read_json(folders.status_file)
-    return BookieCluster.model_validate(tree) if tree is not None else None
-
-
-def manifest_of(folders: LocalFolders) -> Path:
-    """The manifest that the directory was brought up with last, or else the example."""
-    return folders.cluster_file if folders.cluster_file.exists() else EXAMPLE
 
 
 def add_task(folders: LocalFolders, manifest: Path) -> Path:
@@ -119,19 +107,32 @@ def _with(cluster: BookieCluster, *, generation: int, status: ClusterStatus) -> 
     return cluster.model_copy(update={"metadata": metadata, "status": status})
 
 
-def up(
-    folders: LocalFolders, manifest: Path, screen: Screen, *, metrics_port: int | None = None
-) -> int:
-    """Run the operator here until a signal; the exit code of the process.
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What the operator serves on this machine, and where; None = nowhere."""
 
-    `metrics_port`: where its figures are served, on this machine only; None = nowhere.
-    """
+    metrics: int | None = None
+    """Its figures, for Prometheus."""
+    page: int | None = None
+    """The web page of the fleet."""
+
+    def words(self) -> list[str]:
+        """As options of `local up`."""
+        given = (("--metrics-port", self.metrics), ("--page-port", self.page))
+        return [word for name, port in given if port is not None for word in (name, str(port))]
+
+
+NOWHERE: Final = Ports()
+
+
+def up(folders: LocalFolders, manifest: Path, screen: Screen, *, ports: Ports = NOWHERE) -> int:
+    """Run the operator here until a signal; the exit code of the process."""
     cluster = load_cluster(manifest)
     folders.make()
     with operator_lock(folders):
         cluster = prepare(folders, cluster)
         replace_file(folders.cluster_file, manifest.read_text(encoding="utf-8"))
-        stopped_by = asyncio.run(_serve(folders, cluster, screen, metrics_port))
+        stopped_by = asyncio.run(_serve(folders, cluster, screen, ports))
         if stopped_by is not signal.SIGINT:
             return 0
         clean = take_down(folders, report=lambda line: screen.show_event(Event("Stopping", line)))
@@ -139,10 +140,10 @@ def up(
 
 
 async def _serve(
-    folders: LocalFolders, cluster: BookieCluster, screen: Screen, metrics_port: int | None
+    folders: LocalFolders, cluster: BookieCluster, screen: Screen, ports: Ports
 ) -> signal.Signals | None:
     metrics = OperatorMetrics()
-    http = await _serve_figures(metrics, metrics_port)
+    http = await _serve_http(folders, metrics, ports)
     platform = LocalPlatform(
         folders,
         grace_s=cluster.spec.grace_period_seconds,
@@ -173,11 +174,25 @@ async def _serve(
         working.cancel()
         with suppress(asyncio.CancelledError):
             await working
-        if http is not None:
-            await http.cleanup()
+        for runner in http:
+            await runner.cleanup()
         await observer.close()
         await control.close()
         await platform.close()
+
+
+async def _serve_http(
+    folders: LocalFolders, metrics: OperatorMetrics, ports: Ports
+) -> list[web.AppRunner]:
+    """LocalError when a port cannot be had; then none is."""
+    figures = await _serve_figures(metrics, ports.metrics)
+    try:
+        page = await serve_web_page(folders, ports.page)
+    except LocalError:
+        if figures is not None:
+            await figures.cleanup()
+        raise
+    return [runner for runner in (figures, page) if runner is not None]
 
 
 async def _serve_figures(metrics: OperatorMetrics, port: int | None) -> web.AppRunner | None:
@@ -236,7 +251,7 @@ def up_detached(
     folders: LocalFolders,
     manifest: Path,
     *,
-    metrics_port: int | None = None,
+    ports: Ports = NOWHERE,
     command: Callable[[], list[str]] | None = None,
 ) -> Ready:
     """Start the operator in the background and wait until the cluster is Available.
@@ -254,7 +269,7 @@ def up_detached(
         else [
             *(sys.executable, "-m", "bookie_operator", "local", "up", str(manifest.absolute())),
             *("--dir", str(folders.root)),
-            *(() if metrics_port is None else ("--metrics-port", str(metrics_port))),
+            *ports.words(),
         ]
     )
     with folders.operator_log.open("ab") as log:

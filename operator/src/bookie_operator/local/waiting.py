@@ -12,7 +12,7 @@ from bookie.ids import BookieId
 
 from bookie_operator.errors import LocalError
 from bookie_operator.local.down import running_bookies
-from bookie_operator.local.up import stored_cluster
+from bookie_operator.local.stored import stored_cluster
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import BookieState, ConditionType
 from bookie_operator.platform.folders import LocalFolders, operator_pid

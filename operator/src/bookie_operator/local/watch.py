@@ -10,7 +10,8 @@ from typing import Any, Final, NoReturn
 
 from bookie_operator.errors import LocalError
 from bookie_operator.local.live_view import EVENTS_SHOWN
-from bookie_operator.local.up import Screen, stored_cluster
+from bookie_operator.local.stored import stored_cluster
+from bookie_operator.local.up import Screen
 from bookie_operator.plan.actions import Event
 from bookie_operator.platform.folders import LocalFolders, operator_pid
 

@@ -64,6 +64,8 @@ class LocalFolders:
         """Credentials: the authority's, and one folder for each of the cluster."""
         self.secrets = self.root / "secrets"
         """What people bring: a folder for each Secret that the spec names, a file for each key."""
+        self.page_file = self.root / "page.json"
+        """Port and key of the web page, for the fleet's own person."""
         self.zookeeper_file = self.root / "zookeeper.json"
         """Which process it is, and its port."""
 

@@ -68,23 +68,9 @@ _PHASE_STYLES: Final = {
 def cluster_tree(cluster: BookieCluster, *, now: datetime, wide: bool = False) -> Tree:
     """`wide`: every disk of every bookie, processes and control planes."""
     status = cluster.status
-    tree = Tree(_headline(cluster), guide_style="dim")
-    for condition in status.conditions:
-        if _matters(condition):
-            tree.add(_condition(condition, status=status, now=now))
-    tree.add(_durability(cluster.spec))
-    tree.add(_quorum(cluster.spec))
-    tree.add(_budget(status))
-    tree.add(_metadata(status.metadata))
-    tree.add(_audit(status.audit, now))
-    if status.mend.attempt:
-        tree.add(_mend(status.mend, now))
-    if status.scrub.attempt:
-        tree.add(_scrub(status.scrub, now))
-    if status.rereplication.attempt:
-        tree.add(_rereplication(status.rereplication, now))
-    if status.drain is not None:
-        tree.add(_drain(status.drain, now))
+    tree = Tree(headline(cluster), guide_style="dim")
+    for line in (*condition_lines(status, now), *facts(cluster), *work(status, now)):
+        tree.add(line)
     bookies = tree.add(Text("bookies", "bold"))
     for bookie in status.bookies:
         bookie_branch(bookies, bookie, status=status, now=now, wide=wide)
@@ -92,19 +78,53 @@ def cluster_tree(cluster: BookieCluster, *, now: datetime, wide: bool = False) -
         bookies.add(Text("none reported yet", "dim"))
     if status.blocked:
         blocked = tree.add(Text("blocked", "bold"))
-        for items in _alike(status.blocked):
-            blocked.add(_blocked(items, now))
+        for line in blocked_lines(status, now):
+            blocked.add(line)
     if status.left_over:
         _add_left_over(tree.add(Text("left over", "bold")), status, wide=wide)
     shown = _worth_showing(status.incidents)
     if shown:
         incidents = tree.add(Text("incidents", "bold"))
         for incident in shown:
-            incidents.add(_incident(incident, now))
+            incidents.add(incident_line(incident, now))
     return tree
 
 
-def _headline(cluster: BookieCluster) -> Text:
+def condition_lines(status: ClusterStatus, now: datetime) -> list[Text]:
+    """Of the conditions that say something."""
+    return [
+        _condition(condition, status=status, now=now)
+        for condition in status.conditions
+        if _matters(condition)
+    ]
+
+
+def facts(cluster: BookieCluster) -> list[Text]:
+    """What the fleet promises and rests on."""
+    spec, status = cluster.spec, cluster.status
+    return [_durability(spec), _quorum(spec), _budget(status), _metadata(status.metadata)]
+
+
+def work(status: ClusterStatus, now: datetime) -> list[Text]:
+    """The audit, and each other kind of job that there was."""
+    lines = [_audit(status.audit, now)]
+    if status.mend.attempt:
+        lines.append(_mend(status.mend, now))
+    if status.scrub.attempt:
+        lines.append(_scrub(status.scrub, now))
+    if status.rereplication.attempt:
+        lines.append(_rereplication(status.rereplication, now))
+    if status.drain is not None:
+        lines.append(_drain(status.drain, now))
+    return lines
+
+
+def blocked_lines(status: ClusterStatus, now: datetime) -> list[Text]:
+    """What is refused, by what, and why."""
+    return [_blocked(items, now) for items in _alike(status.blocked)]
+
+
+def headline(cluster: BookieCluster) -> Text:
     status = cluster.status
     text = Text.assemble(
         (f"BookieCluster {cluster.metadata.name}", "bold"),
@@ -334,7 +354,7 @@ def _worth_showing(incidents: Iterable[Incident]) -> list[Incident]:
     return [listed[place] for place in range(len(listed)) if is_open[place] or place in kept]
 
 
-def _incident(incident: Incident, now: datetime) -> Text:
+def incident_line(incident: Incident, now: datetime) -> Text:
     """What is over is shown more briefly."""
     is_open = incident.outcome is IncidentOutcome.OPEN
     style = {

@@ -1,7 +1,6 @@
 """The page for people: what it says, that it runs nothing, and what a real browser draws of it."""
 
 from collections.abc import AsyncIterator
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -10,41 +9,13 @@ from bookie.repair.reports.page import page
 from bookie.repair.reports.plots import BOOKIES_MAX, copies_plot
 from browser import Page, chromium, opened
 from page_cases import NASTY, damaged, healthy, row
+from parsed_page import Parsed
 
-VOID = {"meta", "br", "rect", "link"}
 needs_browser = pytest.mark.skipif(chromium() is None, reason="no chromium on PATH")
 BARS = """Object.fromEntries([...document.querySelectorAll('.row')].map(row =>
   [row.dataset.bookie, [...row.querySelectorAll('rect[data-copies]')].map(bar =>
     [bar.getAttribute('class'), +bar.dataset.copies, bar.getBoundingClientRect().width,
      bar.parentNode.getBoundingClientRect().width, getComputedStyle(bar).fill])]))"""
-
-
-class Parsed(HTMLParser):
-    """Elements, text, and whether every element that was opened was closed."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.names: list[str] = []
-        self.attributes: list[tuple[str, str | None]] = []
-        self.text = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.names.append(tag)
-        self.attributes += attrs
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.names.append(tag)
-        self.attributes += attrs
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
 
 
 @pytest.mark.parametrize("document", [healthy(), damaged(), {"kind": "drain", "exit_code": 5}])
@@ -88,7 +59,7 @@ def test_many_bookies_are_cut_and_counted_worst_first() -> None:
 async def shown(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Page]:
     path = tmp_path / "report.html"
     path.write_text(page(damaged()), encoding="utf-8")
-    async with opened(path, tmp_path / "profile", width=request.param) as found:
+    async with opened(path.as_uri(), tmp_path / "profile", width=request.param) as found:
         yield found
 
 

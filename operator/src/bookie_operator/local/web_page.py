@@ -1,0 +1,44 @@
+"""The web page of a fleet on this machine, for the person whose fleet it is."""
+
+import secrets
+from typing import Any, Final
+
+from aiohttp import web
+from bookie.hosts import at_port, loopback
+
+from bookie_operator.errors import LocalError
+from bookie_operator.local.stored import stored_cluster
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.page.serving import KEY, serve_page
+from bookie_operator.platform.folders import LocalFolders, operator_pid, read_json, write_json
+
+KEY_BYTES: Final = 16
+
+
+async def serve(folders: LocalFolders, port: int | None) -> web.AppRunner | None:
+    """Serves the page with a key of its own, if a port is given. LocalError: it cannot be had.
+
+    The key stays as long as the folder does: a page that is open goes on after a restart.
+    """
+    before: dict[str, Any] = read_json(folders.page_file) or {}
+    key = str(before.get(KEY) or secrets.token_urlsafe(KEY_BYTES))
+    write_json(folders.page_file, {"port": port, KEY: key})
+    if port is None:
+        return None
+
+    async def source() -> list[BookieCluster]:
+        cluster = stored_cluster(folders)
+        return [cluster] if cluster is not None else []
+
+    return await serve_page(source, port=port, key=key)
+
+
+def url_of(folders: LocalFolders) -> str:
+    """For a browser. LocalError: no page is served."""
+    found: dict[str, Any] = read_json(folders.page_file) or {}
+    if found.get("port") is None or operator_pid(folders) is None:
+        raise LocalError(
+            f"no operator serves a page of {folders.root}: "
+            f"`bookie-operator local up --dir {folders.root} --page-port 8088`"
+        )
+    return f"http://{at_port(loopback(), found['port'])}/?{KEY}={found[KEY]}"

@@ -1,0 +1,102 @@
+"""The page of some clusters: a document to open, and the content that it fetches again.
+
+Whatever a cluster says is escaped, and the page forbids itself to load anything or to run any
+other script than its own.
+"""
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.page.bookies import bookies_table
+from bookie_operator.page.markup import escaped, line_of, list_of
+from bookie_operator.page.script import SCRIPT
+from bookie_operator.page.style import STYLE
+from bookie_operator.page.timeline import timeline
+from bookie_operator.status_tree.tree import (
+    blocked_lines,
+    condition_lines,
+    facts,
+    headline,
+    incident_line,
+    work,
+)
+
+
+def _digest(text: str) -> str:
+    whole = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(whole).decode()}'"
+
+
+POLICY: Final = (
+    f"default-src 'none'; script-src {_digest(SCRIPT)}; style-src {_digest(STYLE)}; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""Content-Security-Policy of the document."""
+NO_CLUSTER: Final = "<p>There is no BookieCluster yet.</p>"
+STATE: Final = (
+    '<p id="state"><span id="current" role="status">current</span>'
+    '<span class="dim">read-only; the status of the operator</span></p>'
+)
+
+
+def document(clusters: Sequence[BookieCluster], *, now: datetime) -> str:
+    """A whole page, that keeps itself current."""
+    names = ", ".join(one.metadata.name for one in clusters) or "no cluster"
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        '<meta name="color-scheme" content="light dark">'
+        f"<title>{escaped(names)}: bookies</title><style>{STYLE}</style>\n"
+        f"<body>{STATE}<main>{content(clusters, now=now)}</main>"
+        f"<script>{SCRIPT}</script></body></html>\n"
+    )
+
+
+def content(clusters: Sequence[BookieCluster], *, now: datetime) -> str:
+    """What changes of it."""
+    if not clusters:
+        return NO_CLUSTER
+    parts = [_contents_table(clusters)] if len(clusters) > 1 else []
+    return "\n".join([*parts, *(_cluster(one, now) for one in clusters)])
+
+
+def _id_of(cluster: BookieCluster) -> str:
+    where = cluster.metadata
+    return escaped(f"{where.namespace}-{where.name}" if where.namespace else where.name)
+
+
+def _contents_table(clusters: Sequence[BookieCluster]) -> str:
+    """Links to each of many clusters."""
+    links = "".join(
+        f'<li><a id="to-{_id_of(one)}" href="#{_id_of(one)}">{line_of(headline(one))}</a></li>'
+        for one in clusters
+    )
+    return f'<nav aria-label="clusters"><ul>{links}</ul></nav>'
+
+
+def _cluster(cluster: BookieCluster, now: datetime) -> str:
+    status, name = cluster.status, _id_of(cluster)
+    namespace = f'<p class="dim">namespace {escaped(cluster.metadata.namespace)}</p>'
+    bookies = bookies_table(status, id_of=name, now=now)
+    parts = [
+        f"<h1>{line_of(headline(cluster))}</h1>{namespace if cluster.metadata.namespace else ''}",
+        _section("Conditions", list_of(condition_lines(status, now))),
+        _section("Bookies", bookies if status.bookies else "<p>none reported yet</p>"),
+    ]
+    if status.blocked:
+        parts.append(_section("Blocked", list_of(blocked_lines(status, now))))
+    if status.incidents:
+        newest = [incident_line(one, now) for one in reversed(status.incidents)]
+        figure = timeline(status.incidents, now=now)
+        parts.append(_section("Incidents", figure + list_of(newest)))
+    parts.append(_section("Audits and repairs", list_of(work(status, now))))
+    parts.append(_section("Promises", list_of(facts(cluster))))
+    return f'<article id="{name}">{"".join(parts)}</article>'
+
+
+def _section(title: str, inner: str) -> str:
+    return f"<section><h2>{title}</h2>{inner}</section>"

@@ -1,0 +1,94 @@
+"""Serves the page on this machine alone, to whoever has its key, where it has one.
+
+A page on loopback is reached by every user of a machine, and by every site that a browser shows: so
+a fleet of this machine has a key, and a request that was made for another host is refused. In a pod
+there is no key: only `kubectl port-forward` reaches its loopback, and that asks for rights.
+"""
+
+import hmac
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+from bookie.errors import BookieError
+from bookie.hosts import at_port, loopback
+
+from bookie_operator.errors import LocalError
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.page.document import POLICY, content, document
+
+Source = Callable[[], Awaitable[Sequence[BookieCluster]]]
+"""The clusters to show, as they are now."""
+HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+KEY: Final = "key"
+"""Of the query, and of the cookie that takes its place."""
+HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+async def serve_page(source: Source, *, port: int, key: str = "") -> web.AppRunner:
+    """Start it; the caller cleans the runner up. `port` 0: any. LocalError: it cannot be had."""
+    runner = web.AppRunner(application(source, key=key), access_log=None)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, loopback(), port).start()
+    except OSError as error:
+        await runner.cleanup()
+        raise LocalError(
+            f"{at_port(loopback(), port)} cannot be listened on: {error}; choose another "
+            "--page-port"
+        ) from error
+    return runner
+
+
+def application(source: Source, *, key: str) -> web.Application:
+    async def show(request: web.Request) -> web.Response:
+        if KEY in request.query:  # out of the address, so that it is in no history
+            there = web.Response(status=303, headers={"Location": "/"})
+            there.set_cookie(_cookie(request), key, httponly=True, samesite="Strict")
+            return there
+        text = document(await source(), now=datetime.now(UTC))
+        return web.Response(text=text, content_type="text/html")
+
+    async def show_content(_: web.Request) -> web.Response:
+        text = content(await source(), now=datetime.now(UTC))
+        return web.Response(text=text, content_type="text/html")
+
+    found = web.Application(middlewares=[_guard(key)])
+    found.add_routes([web.get("/", show), web.get("/content", show_content)])
+    return found
+
+
+def _guard(key: str) -> Middleware:
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        host = request.url.host or ""
+        if host not in HOSTS:
+            return _refused(f"this page is for this machine: found host {host}, expected localhost")
+        given = request.query.get(KEY) or request.cookies.get(_cookie(request), "")
+        if key and not hmac.compare_digest(given.encode(), key.encode()):
+            return _refused("the key is wrong or missing: `bookie-operator local page` has the URL")
+        try:
+            answer = await handler(request)
+        except BookieError as error:
+            answer = web.Response(status=503, text=f"{error}\n")
+        answer.headers.update(HEADERS)
+        return answer
+
+    return guard
+
+
+def _cookie(request: web.Request) -> str:
+    """Its name: cookies know no ports, and a machine may have several fleets."""
+    return f"{KEY}-{request.url.port}"
+
+
+def _refused(why: str) -> web.Response:
+    return web.Response(status=403, text=f"{why}\n", headers=HEADERS)

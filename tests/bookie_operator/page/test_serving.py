@@ -1,0 +1,127 @@
+"""Who is served the page: its own person on this machine, and no site that a browser shows."""
+
+import socket
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+from aiohttp import ClientResponse
+from aiohttp.test_utils import TestClient, TestServer
+from bookie_operator.errors import LocalError
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.page.serving import HEADERS, application, serve_page
+from kubectl_lab import cluster_of
+
+KEY = "the-key"
+
+
+class Source:
+    """What is shown; it may be changed, and may fail."""
+
+    def __init__(self) -> None:
+        self.clusters: Sequence[BookieCluster] = [cluster_of("limbo")]
+        self.error: LocalError | None = None
+
+    async def __call__(self) -> Sequence[BookieCluster]:
+        if self.error is not None:
+            raise self.error
+        return self.clusters
+
+
+class Visitor:
+    """A browser without cookies, unless it is given some."""
+
+    def __init__(self, client: TestClient) -> None:  # type: ignore[type-arg]
+        self._client = client
+
+    async def asks(self, path: str, **headers: str) -> ClientResponse:
+        return await self._client.get(path, headers=headers, allow_redirects=False)
+
+    async def posts(self, path: str) -> ClientResponse:
+        return await self._client.post(path)
+
+
+@pytest.fixture
+def source() -> Source:
+    return Source()
+
+
+@pytest.fixture(params=[KEY, ""], ids=["with a key", "without a key"])
+def key(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+async def visitor(source: Source, key: str) -> AsyncIterator[Visitor]:
+    async with TestClient(TestServer(application(source, key=key))) as client:
+        yield Visitor(client)
+
+
+@pytest.mark.parametrize("path", ["/", "/content"])
+async def test_without_its_key_nothing_is_shown(visitor: Visitor, key: str, path: str) -> None:
+    answer = await visitor.asks(path)
+    assert answer.status == (403 if key else 200)
+    assert ("bookie-1" in await answer.text()) is not bool(key)
+
+
+@pytest.mark.parametrize("given", ["wrong", "", "the-ke", "the-key2", "ü"])
+async def test_another_key_is_refused(visitor: Visitor, key: str, given: str) -> None:
+    if key:
+        assert (await visitor.asks(f"/content?key={given}")).status == 403
+
+
+async def test_the_key_of_the_address_becomes_a_cookie_that_scripts_do_not_see(
+    visitor: Visitor,
+) -> None:
+    answer = await visitor.asks(f"/?key={KEY}")
+    assert (answer.status, answer.headers["Location"]) == (303, "/")
+    [cookie] = answer.cookies.values()
+    assert cookie["httponly"] and cookie["samesite"] == "Strict"
+    shown = await visitor.asks("/", Cookie=f"{cookie.key}={cookie.value}")
+    assert shown.status == 200 and "bookie-1" in await shown.text()
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8088", "127.0.0.1.evil.example"])
+async def test_a_request_for_another_host_is_refused(visitor: Visitor, host: str) -> None:
+    answer = await visitor.asks(f"/content?key={KEY}", Host=host)
+    assert answer.status == 403 and "bookie-1" not in await answer.text()
+
+
+@pytest.mark.parametrize("host", ["localhost:8088", "127.0.0.1", "[::1]:8088"])
+async def test_every_name_of_this_machine_is_served(visitor: Visitor, host: str) -> None:
+    assert (await visitor.asks(f"/content?key={KEY}", Host=host)).status == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/content", f"/?key={KEY}", f"/content?key={KEY}"])
+async def test_every_answer_forbids_to_frame_to_store_and_to_run(
+    visitor: Visitor, path: str
+) -> None:
+    answer = await visitor.asks(path)
+    assert HEADERS.items() <= answer.headers.items()
+
+
+async def test_nothing_can_be_changed(visitor: Visitor) -> None:
+    assert (await visitor.posts(f"/content?key={KEY}")).status == 405
+
+
+async def test_what_is_shown_is_what_the_source_says_now(visitor: Visitor, source: Source) -> None:
+    source.clusters = []
+    assert "no BookieCluster" in await (await visitor.asks(f"/content?key={KEY}")).text()
+
+
+async def test_a_source_that_fails_says_why(visitor: Visitor, source: Source) -> None:
+    source.error = LocalError("status.json is unreadable: move it away")
+    answer = await visitor.asks(f"/content?key={KEY}")
+    assert (answer.status, await answer.text()) == (503, f"{source.error}\n")
+
+
+async def test_a_port_that_is_in_use_is_an_error_with_what_to_do(source: Source) -> None:
+    taken = socket.create_server(("127.0.0.1", 0))
+    with taken, pytest.raises(LocalError, match="choose another --page-port"):
+        await serve_page(source, port=taken.getsockname()[1])
+
+
+async def test_it_listens_on_this_machine_alone(source: Source) -> None:
+    runner = await serve_page(source, port=0)
+    [address] = runner.addresses
+    await runner.cleanup()
+    assert address[0] in ("127.0.0.1", "::1")
