@@ -23,6 +23,7 @@ from bookie.storage.log_files import (
 from bookie.storage.log_scan import Position
 from bookie.testing.disk import SimDisk
 from log_kit import DIRECTORY, SMALL, LogKit, Notified, frame, reopened
+from storage_kit import TrackedDisk
 
 FIRST = DIRECTORY / "log" / "0000000001.log"
 
@@ -437,3 +438,17 @@ def test_direct_writes_insisted_on_and_impossible_are_refused() -> None:
     settings = LogSettings(direct_io="on")
     with pytest.raises(StorageError, match="set it to auto or off"):
         LedgerLog.open(DIRECTORY, disk=SimDisk(direct=False), settings=settings, notify=Notified())
+
+
+def test_a_reader_who_comes_as_a_file_is_deleted_does_not_keep_its_space() -> None:
+    kit = LogKit(disk := TrackedDisk())
+    position = kit.append(frame(0))
+    kit.log.close()
+    again = reopened(kit, disk)
+    again.append(frame(1))
+    again.log.stream.sync()
+    disk.watch(lambda operation, _path: operation == "unlink" and again.log.read(position))
+    again.log.delete_file(1)
+    disk.watch(None)
+    assert FIRST.name not in disk.open_names
+    again.log.close()

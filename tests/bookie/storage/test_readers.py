@@ -1,5 +1,6 @@
 """The pool of open files: bounded, and never closing a file in use."""
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,8 @@ from bookie.errors import StorageError
 from bookie.storage.disk import DiskFile, write_file
 from bookie.storage.readers import READERS_MAX, ReaderPool
 from bookie.testing.disk import SimDisk
+from hypothesis import given
+from hypothesis import strategies as st
 
 HOME = Path("/home")
 
@@ -16,8 +19,7 @@ def opened() -> list[int]:
     return []
 
 
-@pytest.fixture
-def pool(opened: list[int]) -> ReaderPool:
+def made(opened: list[int]) -> ReaderPool:
     disk = SimDisk()
     disk.make_directory(HOME)
     for file_id in range(READERS_MAX + 2):
@@ -28,6 +30,11 @@ def pool(opened: list[int]) -> ReaderPool:
         return disk.open(HOME / str(file_id))
 
     return ReaderPool(open_file)
+
+
+@pytest.fixture
+def pool(opened: list[int]) -> ReaderPool:
+    return made(opened)
 
 
 def touch(pool: ReaderPool, file_id: int) -> DiskFile:
@@ -78,6 +85,37 @@ def test_a_file_in_use_stays_open(pool: ReaderPool, method: str) -> None:
     with pool.borrow(0) as file:
         pool.close() if method == "close" else pool.forget(0)
         assert file.pread(1, 0) == b"x"
+
+
+def is_open(file: DiskFile) -> bool:
+    try:
+        return file.pread(1, 0) == b"x"
+    except StorageError:
+        return False
+
+
+@given(st.lists(st.sampled_from(["take", "give back", "forget"]), max_size=12))
+def test_of_a_file_that_was_forgotten_nothing_stays_open(steps: list[str]) -> None:
+    pool, uses, files = made([]), list[AbstractContextManager[DiskFile]](), list[DiskFile]()
+    for step in (*steps, "forget"):
+        if step == "take":
+            uses.append(pool.borrow(0))
+            files.append(uses[-1].__enter__())
+        elif step == "give back" and uses:
+            uses.pop().__exit__(None, None, None)
+        elif step == "forget":
+            pool.forget(0)
+            assert sum(map(is_open, set(files))) == len(uses)
+    for use in uses:
+        use.__exit__(None, None, None)
+    assert not any(map(is_open, files))
+
+
+def test_a_file_that_cannot_be_opened_is_nobodys(pool: ReaderPool) -> None:
+    for file_id in (READERS_MAX + 9,) * 2:
+        with pytest.raises(StorageError):
+            touch(pool, file_id)
+    assert not pool._users
 
 
 def test_closed_files_are_closed(pool: ReaderPool) -> None:

@@ -257,8 +257,8 @@ class LedgerLog:
         if self.stream.synced_at <= (self._last_id(), HEADER_BYTES):
             # The last file is begun in memory: before any other goes, a crash must find it.
             self.stream.sync()
-        self._readers.forget(file_id)
         self._disk.unlink(self._path(file_id))
+        self._readers.forget(file_id)  # behind it: nobody opens the file any more
         self._disk.sync_directory(self._directory)
         self._file_ids.remove(file_id)
         self.stream.look_for_space()
