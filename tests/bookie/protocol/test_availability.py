@@ -162,6 +162,14 @@ def test_bytes_that_are_no_blob_are_refused(blob: bytes) -> None:
         EntrySet.decode(blob)
 
 
+@pytest.mark.parametrize("groups", range(1, 18))
+def test_no_number_of_endless_groups_adds_up_to_a_set(groups: int) -> None:
+    """Sums of 64 bits wrap round: of 4 of these to below 0, of 8 to 0, of 9 to one of them."""
+    endless = (0, 2**62 - 2, 1, 2)
+    with pytest.raises(FrameError, match="more than"):
+        EntrySet.decode(blob_of(*[endless] * groups))
+
+
 @pytest.mark.parametrize("bad", [(-1, 2), (5, 4), (0, ENTRY_ID_MAX + 1)])
 def test_impossible_ranges_are_refused(bad: tuple[int, int]) -> None:
     with pytest.raises(FrameError):

@@ -5,7 +5,7 @@ from itertools import accumulate
 import pytest
 from bookie.errors import BadRequestError
 from bookie.frames.entry import DigestType, EntryCodec
-from bookie.frames.frame import FRAME_BYTES_MAX, parse_run
+from bookie.frames.frame import FRAME_BYTES_MAX, FRAME_HEADER_BYTES, LENGTHS, parse_run
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.batches import QUEUE_LIST_MAX, Batch, BatchQueue
 from bookie.protocol.ledger import Fragment, LedgerMetadata
@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 LEDGER = LedgerId(7)
 LAC = EntryId(-1)
+LENGTH_BYTES = LENGTHS.itemsize
+"""Of an entry in the frame's column of lengths."""
 each_digest = pytest.mark.parametrize("kind", DigestType, ids=lambda kind: kind.name)
 payload_lists = st.one_of(
     st.lists(st.binary(max_size=40), min_size=1, max_size=80),
@@ -121,6 +123,22 @@ def test_what_does_not_fit_the_frame_waits_for_the_next_batch() -> None:
     made = gatherer(batch_bytes=FRAME_BYTES_MAX)
     made.append([bytes(2_000_000)] * 5)
     assert [batch.last for batch in batches_of(made)] == [1, 3, 4]
+
+
+@each_digest
+@pytest.mark.parametrize("count", [2, 17, 300])
+@pytest.mark.parametrize("over", [0, 1, 7])
+def test_a_frame_is_filled_to_its_last_byte_and_no_further(
+    kind: DigestType, count: int, over: int
+) -> None:
+    head_bytes = EntryCodec(LEDGER, kind, b"secret").head_bytes
+    room = FRAME_BYTES_MAX - FRAME_HEADER_BYTES - count * (head_bytes + LENGTH_BYTES)
+    share = room // count
+    made = gatherer(kind, batch_bytes=2 * FRAME_BYTES_MAX)
+    made.append([bytes(share)] * (count - 1) + [bytes(room - share * (count - 1) + over)])
+    first, *others = [len(run.frame) for batch in batches_of(made) for run in batch.runs]
+    assert first <= FRAME_BYTES_MAX and len(others) == (over > 0)
+    assert over or first == FRAME_BYTES_MAX
 
 
 def test_a_list_may_be_changed_by_its_owner_after_the_append() -> None:
