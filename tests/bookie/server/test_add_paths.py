@@ -6,6 +6,7 @@ one or as a block. A rule that only one of these ways keeps would be a hole in a
 
 import asyncio
 import random
+import struct
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,12 +14,17 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import pytest
+from bookie.frames.buffers import FrameBuffers
 from bookie.frames.build import build_run
 from bookie.frames.entry import Buffer
 from bookie.frames.frame import FLAG_RECOVERY, parse_run
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.server.state import ReadOnlyReason
+from bookie.server.stock_adds import AddGather
+from bookie.wire.stock.blocks import BlockScan
 from bookie.wire.stock.messages import Outcome, outcome_of
+from bookie.wire.stock.v2 import V2
+from bookie.wire.stock.v3 import V3
 from server_lab import KEY, UNTIL_SECONDS_MAX, ServerLab
 from stock_client import NEVER, OUTCOMES_V2, StockClient, V2Client, V3Client, entry
 
@@ -138,6 +144,12 @@ WAYS: dict[str, Way] = {
 }
 
 
+def wrong_key(rng: random.Random) -> bytes:
+    """One that is nothing like the right one, or that has one byte of it wrong."""
+    at = rng.randrange(len(KEY))
+    return rng.choice((NEVER, KEY[:at] + bytes([KEY[at] ^ 1]) + KEY[at + 1 :]))
+
+
 def some_adds(rng: random.Random, ledgers: Sequence[int]) -> list[Add]:
     """Of several ledgers: rising ids, falling ones, ones that come twice, now and then a key that
     is wrong, the right of a recovery, or another size; LACs rise and fall."""
@@ -150,7 +162,7 @@ def some_adds(rng: random.Random, ledgers: Sequence[int]) -> list[Add]:
             right, size = rng.random() < 0.5, rng.choice((5, 30))
         step = rng.choice((1, 1, 1, 1, 2, 3)) if rng.random() < 0.95 else -rng.randrange(9)
         reach[ledger] = max(0, min(ID_MAX, reach[ledger] + step))
-        key = NEVER if rng.random() < odds / 2 else KEY
+        key = wrong_key(rng) if rng.random() < odds / 2 else KEY
         # Of a recovery it never advances, and what is here already is not stored again for it.
         lac = NO_ENTRY if right else rng.randrange(-1, reach[ledger] + 1)
         found.append(Add(ledger, reach[ledger], key, right, lac, rng.randbytes(size)))
@@ -225,3 +237,18 @@ async def test_whatever_way_adds_take_one_oracle_says_what_becomes_of_them(
             assert await WAYS[way](server, adds) == expected
         assert server.traffic.entries_added - before == taken
         await prepared.check()
+
+
+@pytest.mark.parametrize("at", range(len(KEY)))
+@pytest.mark.parametrize(("kind", "make"), [(V2Client, V2), (V3Client, V3)], ids=["v2", "v3"])
+def test_no_adds_whose_keys_differ_anywhere_are_one_run(kind: Any, make: Any, at: int) -> None:
+    client, changed = kind(None, None), KEY[:at] + b"?" + KEY[at + 1 :]
+    keys = [changed if n == 30 else KEY for n in range(60)]
+    frames = [client.add(7, n, payload=b"some", key=key) for n, key in enumerate(keys)]
+    data = bytearray(b"".join(struct.pack(">i", len(frame)) + frame for frame in frames))
+    wire, gather = make(), AddGather(make(), FrameBuffers())
+    block = BlockScan().find(wire, memoryview(data))
+    assert block is not None
+    gather.add_block(block)
+    runs = [(run.frame.first_entry_id, run.frame.count, run.master_key) for run in gather.runs()]
+    assert runs == [(0, 30, KEY), (30, 1, changed), (31, 29, KEY)]

@@ -7,7 +7,7 @@ import pytest
 from bookie.errors import FrameError
 from bookie.frames.entry import ENTRY_BYTES_MAX, ENTRY_HEADER, Buffer
 from bookie.ids import LedgerId
-from bookie.protocol.availability import EntrySet
+from bookie.protocol.availability import GROUP, HEADER_BYTES, EntrySet
 from bookie.protocol.status import Status
 from bookie.wire.stock import bookkeeper_protocol_pb2 as proto
 from bookie.wire.stock.connection import StockConnection
@@ -256,11 +256,17 @@ def test_a_plugin_name_that_is_no_text_is_a_bad_request() -> None:
         V2().parse(memoryview(FRAMES["v2_auth"].replace(b"Test", b"\xff" * 4))[4:])
 
 
-def test_a_list_too_long_for_a_frame_is_a_failure_and_no_part_of_it_is_sent() -> None:
-    starts = np.arange(220_000) * 5
+@pytest.mark.parametrize("beside", [-24, 0, 24, 48, 72, 96, 1000, 1024, 1048, 4000])
+def test_a_list_is_sent_whole_in_a_frame_or_no_part_of_it_is(beside: int) -> None:
+    """`beside`: what the longest frame has beside the list, or a few bytes more."""
+    count = (FRAME_BYTES_MAX - beside - HEADER_BYTES) // GROUP.itemsize
+    starts = np.arange(count) * 5
     many = EntrySet.from_bounds(starts, starts + starts % 2)  # sizes alternate: no two merge
+    assert FRAME_BYTES_MAX - beside - len(many.encode()) < GROUP.itemsize
     told = b"".join(V3().answer_list_entries(ListEntries(LedgerId(7), 1), Outcome.OK, many))
-    assert told == b"".join(V3().answer_list_entries(ListEntries(LedgerId(7), 1), Outcome.IO))
+    failed = b"".join(V3().answer_list_entries(ListEntries(LedgerId(7), 1), Outcome.IO))
+    assert len(told) <= FRAME_BYTES_MAX
+    assert many.encode() in told if beside >= 1024 else told == failed
 
 
 def test_a_newer_version_of_fixed_fields_is_answered_so() -> None:
