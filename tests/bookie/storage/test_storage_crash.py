@@ -20,6 +20,8 @@ from bookie.storage.records import LedgerRecord
 from bookie.storage.routing import route
 from storage_kit import WAIT_S, StorageKit, ids, interrupted, run, wait_until
 
+from bookie import points
+
 L7 = LedgerId(7)
 DURABLE = [DurabilityMode.JOURNAL, DurabilityMode.SYNC]
 ENDS: list[Callable[[StorageKit], StorageKit]] = [
@@ -335,3 +337,33 @@ def test_what_a_failed_sync_left_readable_is_durable_once_it_is_opened_again(
     cut = opened.after_power_cut()
     assert lost(cut, frames) == {}
     cut.end()
+
+
+@pytest.mark.parametrize("end", ENDS[1:], ids=range(len(ENDS) - 1))
+@pytest.mark.parametrize("point", ["log synced, index not committed", "journal not trimmed"])
+@pytest.mark.parametrize("mode", DurabilityMode, ids=lambda mode: mode.value)
+def test_what_is_answered_while_a_checkpoint_goes_on_outlives_it(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mode: DurabilityMode,
+    point: str,
+    end: Callable[[StorageKit], StorageKit],
+) -> None:
+    """It is none of the checkpoint's, also where the journal goes on in another file meanwhile."""
+    kit = StorageKit(tmp_path / "bookie", mode)
+    kit.add(run(7, 0))
+
+    def answered(passed: str) -> None:
+        if point in passed:
+            monkeypatch.setattr(points, "_observers", [])
+            kit.put(LedgerRecord(L7, master_key=b"k" * 20, fenced=True))
+            kit.add(run(7, 1))
+            kit.storage._journal.begin_file()
+
+    monkeypatch.setattr(points, "_observers", [answered])
+    kit.storage.maintenance.checkpoint()
+    again = end(kit)
+    record = again.storage.record(L7)
+    assert record is not None and record.fenced
+    assert again.held(7) == ids((0, 1) if mode in DURABLE else (0, 0))
+    again.end()
