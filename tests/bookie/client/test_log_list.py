@@ -7,6 +7,8 @@ from bookie.ids import LedgerId
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import Versioned
 from bookie.testing.metadata import FaultyStore
+from hypothesis import given
+from hypothesis import strategies as st
 
 
 def listed(*ids: int, deleting: tuple[int, ...] = ()) -> LedgerList:
@@ -36,6 +38,19 @@ def test_a_newer_version_is_refused_by_name() -> None:
 def test_truncating_moves_ids_to_the_deletions() -> None:
     assert listed(3, 7, 9).truncated(LedgerId(9)) == listed(9, deleting=(3, 7))
     assert listed(9, deleting=(3, 7)).deleted((LedgerId(3),)) == listed(9, deleting=(7,))
+
+
+@given(st.permutations(range(8)), st.integers(0, 8), st.integers(0, 7))
+def test_no_ledger_leaves_the_list_but_by_its_deletion(
+    ids: list[int], listed_from: int, before: int
+) -> None:
+    found = listed(*ids[listed_from:], deleting=tuple(ids[:listed_from]))
+    cut = found.truncated(LedgerId(before))
+    assert cut.deleting + cut.ledgers == found.deleting + found.ledgers
+    assert cut == found or cut.ledgers[0] == before
+    assert (before in found.ledgers) == (before in cut.ledgers)
+    left = cut.deleted((LedgerId(before), *cut.deleting[:2]))
+    assert left == listed(*cut.ledgers, deleting=tuple(i for i in cut.deleting[2:] if i != before))
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "../x", ".hidden", "a" * 129])

@@ -28,7 +28,7 @@ from bookie.wire.native import (
     ReadReply,
     ReadRequest,
 )
-from run_server import RunServer, register, reply_to
+from run_server import RunServer, greeted, register, reply_to
 
 B0 = BookieId("b0")
 KEY = bytes(20)
@@ -220,6 +220,22 @@ async def test_a_cut_connection_answers_everything_under_way_and_comes_back(quic
     assert quick.server.connections == 2
 
 
+@pytest.mark.parametrize("is_there", [False, True])
+async def test_what_was_answered_for_want_of_a_connection_is_not_sent_by_the_next_one(
+    quick: Bench, is_there: bool
+) -> None:
+    quick.server.greet = lambda hello: reply_to(hello, Status.BAD_REQUEST, b"not now")
+    if not is_there:
+        await quick.server.stop()
+    answers = await asyncio.gather(quick.add(b"a"), quick.add(bytes(99_999)))
+    assert set(answers) == {Status.UNREACHABLE}
+    quick.server.greet = greeted
+    if not is_there:
+        await quick.server.start(quick.port)
+    await quick.until_ok()
+    assert {body for _op, body in quick.server.requests} == {KEY + b"again"}
+
+
 async def test_a_bookie_that_moved_is_found_again(quick: Bench) -> None:
     assert await quick.add(b"a") is Status.OK
     await quick.server.stop()
@@ -257,6 +273,13 @@ async def test_a_long_poll_may_take_longer_than_the_request_timeout(quick: Bench
     quick.server.script = later
     request = LacRequest(LedgerId(1), KEY, EntryId(0), timeout_ms=5000)
     assert (await quick.pool.wait_lac(B0, request))[0] is Status.OK
+
+
+async def test_a_long_poll_without_an_answer_ends_soon_after_its_own_time(quick: Bench) -> None:
+    quick.server.script = lambda request: None
+    async with asyncio.timeout(10):
+        request = LacRequest(LedgerId(1), KEY, EntryId(0), timeout_ms=40)
+        assert await quick.pool.wait_lac(B0, request) == (Status.UNREACHABLE, None)
 
 
 async def test_bytes_under_way_to_one_bookie_are_bounded() -> None:

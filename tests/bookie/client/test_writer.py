@@ -185,6 +185,21 @@ async def test_an_idle_writer_tells_every_member_its_lac_once() -> None:
 
 
 @in_virtual_time
+async def test_the_members_of_now_are_told_the_lac_and_no_former_one() -> None:
+    lab = WriterLab(4)
+    writer = await lab.writer()
+    await writer.append(b"x")
+    former = lab.member(writer, 0)
+    lab.down(former)
+    await writer.append(b"y")
+    lab.up(former)
+    await asyncio.sleep(60)
+    _before, now = writer.metadata.fragments
+    known = {b: lab.fleet[b].ledgers[writer.ledger_id].explicit_lac for b in lab.fleet.ids}
+    assert known == dict.fromkeys(now.ensemble, 1) | {former: -1}
+
+
+@in_virtual_time
 async def test_a_lac_that_later_entries_carry_is_not_told() -> None:
     lab = WriterLab(3)
     writer = await lab.writer()
