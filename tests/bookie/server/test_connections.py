@@ -196,6 +196,61 @@ async def test_half_a_message_waits_for_the_rest() -> None:
     assert service.taken == [1]
 
 
+async def test_a_message_is_late_by_its_client_only_while_more_of_it_is_read() -> None:
+    _line, connection = greeted(service := EchoService())
+    hear(connection, message(1, b"now")[:5])
+    assert connection.unfinished_since is not None
+    connection.pause_writing()
+    assert connection.unfinished_since is None, "the socket is not read"
+    connection.resume_writing()
+    assert connection.unfinished_since is not None
+    service.room = 0
+    hear(connection, message(1, b"now")[5:])
+    assert connection.unfinished_since is None, "it is there, and there is no room"
+    service.make_room(1)
+    assert connection.unfinished_since is None and service.taken == [1]
+
+
+class Untaken(Line):
+    """A client that takes nothing by itself."""
+
+    untaken = 0
+
+    def writelines(self, list_of_data: Iterable[Buffer]) -> None:
+        super().writelines(list_of_data)
+        self.untaken += sum(map(len, self.writes[-1]))
+
+    def get_write_buffer_size(self) -> int:
+        return self.untaken
+
+
+class OwedService(EchoService):
+    """Whose replies hold room until they have left."""
+
+    freed = 0
+
+    def left(self, _connection: RunConnection, size: int) -> None:
+        self.freed += size
+
+
+@pytest.mark.parametrize("replies", [1, 3])
+async def test_a_reply_holds_its_room_until_its_client_has_taken_it(replies: int) -> None:
+    line, connection = Untaken(), RunConnection(service := OwedService())
+    connection.connection_made(line)
+    for number in range(replies):
+        connection.owe(100)
+        connection.reply(Op.READ, Status.OK, number, (bytes(100),))
+        connection.has_left_unread(0.0, 1.0)
+        assert service.freed == 0, "it is not even written"
+    await asyncio.sleep(0)
+    connection.has_left_unread(0.0, 1.0)
+    assert line.untaken and service.freed == 0
+    line.untaken = 0
+    connection.has_left_unread(0.0, 1.0)
+    assert service.freed == 100 * replies
+    connection._check()
+
+
 async def test_nothing_overtakes_what_found_no_room() -> None:
     line, connection = greeted(service := EchoService())
     service.room = 0

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import grpc
 import pytest
@@ -96,6 +97,46 @@ async def test_it_says_that_it_drains_while_it_boots(server: ServerLab) -> None:
     assert (found.phase, found.draining, found.ledgers_counted) == (pb.BOOTING, True, False)
     server.metadata.is_out = False
     await server.until_registered()
+
+
+async def test_a_count_is_as_old_as_the_beginning_of_its_listing(
+    server: ServerLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who named the bookie since may not be in it."""
+    now = [1000.0]
+
+    async def listing(name: str) -> None:
+        now[0] = 2000.0 if name == "barrier" else now[0]
+
+    monkeypatch.setattr("bookie.server.drain.time", SimpleNamespace(time=lambda: now[0]))
+    monkeypatch.setattr("bookie.server.drain.COUNT_PAUSE_S", 3600.0)
+    server.metadata.before = listing
+    await drain(server)
+    await counted(server, 0)
+    assert server.bookie is not None and (count := server.bookie.control.serving.drain.count)
+    assert count.at_ms == 1_000_000
+
+
+async def test_a_count_of_a_drain_that_was_cancelled_is_none_of_the_next_one(
+    server: ServerLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Since the second one began nobody has waited for those who had an older list of bookies."""
+    listing, go_on = asyncio.Event(), asyncio.Event()
+
+    async def listed(name: str) -> None:
+        if name == "barrier":
+            listing.set()
+            await go_on.wait()
+
+    server.metadata.before = listed
+    await drain(server)
+    await listing.wait()
+    monkeypatch.setattr("bookie.server.drain.SETTLE_S", 3600.0)
+    await drain(server, cancel=True)
+    await drain(server)
+    go_on.set()
+    for _ in range(50):
+        assert not (await health(server)).ledgers_counted
 
 
 async def test_a_replaced_disk_does_not_end_the_drain(server: ServerLab) -> None:

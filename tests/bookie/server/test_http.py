@@ -3,8 +3,9 @@
 import asyncio
 
 import aiohttp
+import pytest
 from bookie.server.state import AuthFailure, Phase
-from server_lab import ServerLab
+from server_lab import ServerLab, frame
 
 
 async def get(lab: ServerLab, path: str) -> tuple[int, str]:
@@ -64,6 +65,37 @@ async def test_what_it_did_is_counted(server: ServerLab) -> None:
     assert found['bookie_refused_total{status="fenced"}'] == 1
     assert found['bookie_phase{phase="serving"}'] == found["bookie_writable"] == 1
     assert found["bookie_boot_epoch"] == 1
+
+
+async def test_figures_that_are_alike_are_not_each_other(server: ServerLab) -> None:
+    for _ in range(2):
+        await server.ledger()
+    await server.ledger(closed_at=3)
+    await server.restart()
+    sent = frame(await server.ledger(), 0, 5)
+    await server.send(sent)
+    found = await metrics(server)
+    assert (found["bookie_limbo_ledgers"], found["bookie_unchecked_ledgers"]) == (2, 1)
+    assert found["bookie_added_bytes_total"] == found["bookie_unflushed_bytes"] == len(sent)
+    for directory in server.directories:
+        space = server.disk.space(directory)
+        free = found[f'bookie_free_bytes{{directory="{directory}"}}']
+        assert free == space.free_bytes < space.total_bytes
+
+
+@pytest.mark.parametrize("entries", [1, 7])
+async def test_bytes_are_those_of_whole_frames(server: ServerLab, entries: int) -> None:
+    ledger = await server.ledger()
+    sent = frame(ledger, 0, entries)
+    for _ in range(3):
+        await server.send(sent)
+    await server.flush()
+    await server.held(ledger, 0, entries - 1)
+    found = await metrics(server)
+    assert found["bookie_added_bytes_total"] == 3 * len(sent)
+    assert found["bookie_entries_added_total"] == 3 * entries
+    assert found["bookie_read_bytes_total"] == len(sent)
+    assert found["bookie_reads_total"] == 1 and found["bookie_unflushed_bytes"] == 0
 
 
 async def test_connections_that_are_not_authenticated_are_counted(server: ServerLab) -> None:

@@ -1,6 +1,8 @@
 """The lease: how long a process answers as the bookie without being confirmed."""
 
+import asyncio
 import errno
+import threading
 from pathlib import Path
 from typing import cast
 
@@ -16,6 +18,7 @@ from bookie.server.state import BookieState, Phase
 from bookie.testing.disk import SimDisk
 from bookie.testing.metadata import FaultyStore
 from boot_lab import ME, BootLab
+from storage_kit import run
 
 
 class LeaseLab:
@@ -119,6 +122,34 @@ async def test_a4_the_generation_rises_with_what_is_written_and_only_then(lab: L
     await lab.lab.add(await lab.lab.ledger(), 0)
     await lab.lease.confirm()
     assert (await lab.stored()).generation == before.generation + 1
+
+
+async def test_a4_what_is_written_while_the_generation_rises_has_it_rise_again(
+    tmp_path: Path,
+) -> None:
+    disk, loop = SimDisk(), asyncio.get_running_loop()
+    boot = BootLab(tmp_path, store=FaultyStore(MemoryStore()), disk=disk)
+    await boot.boot()
+    lab, ledger = LeaseLab(boot, cast(FaultyStore, boot.store)), await boot.ledger()
+    await boot.add(ledger, 0)
+    rising, added = asyncio.Event(), threading.Event()
+
+    def observe(operation: str, path: Path) -> None:
+        if path.name.startswith(MARKER_NAME) and not added.is_set():
+            loop.call_soon_threadsafe(rising.set)
+            assert added.wait(30)
+
+    disk.watch(observe)
+    confirming = asyncio.create_task(lab.lease.confirm())
+    await rising.wait()
+    assert boot.now is not None
+    boot.now.storage.add_run(run(ledger, 1), done=lambda _error: None)
+    added.set()
+    await confirming
+    before = await lab.stored()
+    await lab.lease.confirm()
+    assert (await lab.stored()).generation == before.generation + 1
+    boot.end()
 
 
 async def test_a4_the_disks_have_a_generation_before_the_store_has_it(lab: LeaseLab) -> None:
