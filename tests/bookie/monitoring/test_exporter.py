@@ -17,6 +17,7 @@ import pytest
 from bookie.metadata.embedded import EmbeddedSettings, EmbeddedZooKeeper, free_port
 from bookie.monitoring.commands import ANSWER_BYTES_MAX, Address
 from bookie.monitoring.exporter import Exporter
+from bookie.monitoring.exporter import _Scrape as Scrape
 from bookie.monitoring.exporter import main as exporter
 from bookie.tls.principals import Role
 from click.testing import CliRunner
@@ -96,6 +97,15 @@ def test_an_answer_without_end_is_not_read_to_the_end() -> None:
     with talking(b"x" * (ANSWER_BYTES_MAX + 1)) as address, zookeeper_figures(address) as port:
         status, text = get(f"http://127.0.0.1:{port}/metrics")
     assert status == 503 and "is that a ZooKeeper?" in text
+
+
+def test_who_connects_and_asks_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Scrape.timeout is not None, "a thread for each, for ever"
+    monkeypatch.setattr(Scrape, "timeout", min(Scrape.timeout, 0.05))
+    with zookeeper_figures(NOBODY) as port, socket.create_connection(("127.0.0.1", port)) as silent:
+        silent.sendall(b"GET /metrics")
+        silent.settimeout(30)
+        assert silent.recv(1) == b""
 
 
 @pytest.mark.process

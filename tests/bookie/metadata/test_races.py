@@ -1,0 +1,152 @@
+"""What comes between two requests of one question to ZooKeeper: moves, lost sessions, news."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from bookie.ids import BookieId
+from bookie.metadata.layout import Paths
+from bookie.metadata.listing import FolderWalk
+from bookie.metadata.registration import Registration
+from bookie.metadata.service_info import encode_info
+from bookie.metadata.session import ZooKeeperSession, ZooKeeperSettings
+from bookie.metadata.store import BookieInfo
+from bookie.metadata.zookeeper import ZooKeeperStore
+from kazoo.exceptions import NoNodeError
+
+PATHS = Paths("/ledgers")
+B0 = BookieId("b0")
+INFO = BookieInfo(B0, ())
+SESSION_ID = 7
+
+
+@dataclass
+class Answer:
+    """kazoo's asynchronous result, ready at once."""
+
+    value: Any
+    exception: Exception | None = None
+
+    def rawlink(self, callback: Callable[["Answer"], None]) -> None:
+        callback(self)
+
+
+@dataclass
+class Stat:
+    version: int = 0
+    ctime: int = 0
+    ephemeralOwner: int = SESSION_ID  # kazoo's name
+
+
+class Server:
+    """A kazoo client, its server and its znodes. `before`: called at each request but a sync, with
+    how many there were."""
+
+    connected, trouble, shown_as = True, None, "nobody"
+    client_id = SESSION_ID, b""
+
+    def __init__(self, *paths: str) -> None:
+        self.shown = dict.fromkeys(paths, encode_info(INFO))
+        """What it has heard of by now; of what it has not, it hears when it is told to sync."""
+        self.newest: dict[str, bytes] | None = None
+        self.before: Callable[[int], None] = lambda _count: None
+        self.count = 0
+
+    def sync_async(self, _path: str) -> Answer:
+        self.shown, self.newest = self.newest or self.shown, None
+        return Answer("/")
+
+    def _asked(self, found: Callable[[], Any]) -> Answer:
+        self.before(self.count)
+        self.count += 1
+        try:
+            return Answer(found())
+        except KeyError:
+            return Answer(None, NoNodeError())
+
+    def get_async(self, path: str) -> Answer:
+        return self._asked(lambda: (self.shown[path], Stat()))
+
+    def exists_async(self, path: str, watch: object = None) -> Answer:
+        return self._asked(lambda: Stat() if path in self.shown else None)
+
+    def get_children_async(self, path: str) -> Answer:
+        start = f"{path}/"
+        below = [one.removeprefix(start) for one in self.shown if one.startswith(start)]
+        return self._asked(lambda: sorted({one.partition("/")[0] for one in below}))
+
+
+def session_on(server: Server) -> ZooKeeperSession:
+    session = ZooKeeperSession("nowhere:1", settings=ZooKeeperSettings())
+    session._client = server
+    return session
+
+
+WRITABLE, READ_ONLY = f"{PATHS.writable}/{B0}", f"{PATHS.read_only}/{B0}"
+
+
+@pytest.mark.parametrize("at", range(8))
+@pytest.mark.parametrize("places", [(WRITABLE, READ_ONLY), (READ_ONLY, WRITABLE)])
+async def test_a_bookie_that_moves_between_any_two_requests_of_a_listing_is_in_it(
+    places: tuple[str, str], at: int
+) -> None:
+    server = Server(places[0])
+
+    def move(count: int) -> None:
+        if count == at:
+            server.shown[places[1]] = server.shown.pop(places[0])
+
+    server.before = move
+    assert (await ZooKeeperStore(session_on(server), PATHS).bookies()).keys() == {B0}
+
+
+@pytest.mark.parametrize("synced_in", [None, 0])
+async def test_s38_what_a_session_said_that_was_lost_meanwhile_is_asked_again(
+    synced_in: int | None,
+) -> None:
+    session = session_on(server := Server())
+
+    def lose(count: int) -> None:
+        if count == 0:
+            session.generation += 1
+            server.shown, server.newest = {"/a": b"old"}, {"/a": b"new"}
+
+    server.before = lose
+    found = await session.read(lambda zk: zk.get_async("/a"), synced_in=synced_in)
+    assert found[0] == b"new"
+
+
+class SessionLostBehindEachRead(ZooKeeperSession):
+    async def read(self, begin: Any, *, synced_in: int | None = None) -> Any:
+        found = await super().read(begin, synced_in=synced_in)
+        self.generation += 1
+        return found
+
+
+async def test_s38_a_walk_relies_on_no_sync_of_a_session_younger_than_its_read() -> None:
+    session = SessionLostBehindEachRead("nowhere:1", settings=ZooKeeperSettings())
+    server = session._client = Server()
+    walk = FolderWalk(session, PATHS.root)
+    for number in range(3):
+        server.shown, server.newest = {}, {f"{PATHS.root}/{number}": b""}
+        assert await walk.tops() == [str(number)]
+
+
+async def test_news_of_a_registration_that_comes_while_it_is_put_right_is_looked_into() -> None:
+    looks = 0
+
+    async def look() -> None:
+        nonlocal looks
+        looks += 1
+        if looks in (2, 3):
+            registration._watch(None)
+
+    registration = Registration(session_on(Server(WRITABLE)), PATHS, INFO, check_cluster=look)
+    await registration.announce(INFO)
+    registration._watch(None)
+    for _ in range(60):
+        await asyncio.sleep(0)
+    assert looks == 4
+    await registration.abandon()
