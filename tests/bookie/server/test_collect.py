@@ -1,5 +1,6 @@
 """A5: the bookie's own collection, over a real storage and a store that may lie for a while."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -95,6 +96,32 @@ async def lab(tmp_path: Path) -> AsyncIterator[CollectLab]:
     await lab.store.initialise()
     yield lab
     lab.kit.storage.close()
+
+
+async def fence_unseen(lab: CollectLab, ledger_id: int) -> str:
+    """What becomes of a first fence while the store cannot be asked."""
+    answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    lab.metadata.is_out = True
+    lab.collector.first_fences.ask(
+        LedgerId(ledger_id),
+        lambda: answer.set_result("fenced"),
+        lambda _status: answer.set_result("refused"),
+    )
+    found = await answer
+    lab.metadata.is_out = False
+    return found
+
+
+@pytest.mark.parametrize("is_paused", [False, True])
+async def test_a9_a_look_at_the_store_lets_as_many_be_fenced_unseen_as_ever(
+    lab: CollectLab, monkeypatch: pytest.MonkeyPatch, is_paused: bool
+) -> None:
+    monkeypatch.setattr("bookie.protocol.admission.UNCONFIRMED_FENCES_MAX", 3)
+    await write_paused(lab.store, is_paused)
+    for _ in range(3):
+        told = [await fence_unseen(lab, ledger_id) for ledger_id in range(4)]
+        assert told == ["fenced"] * 3 + ["refused"]
+        await lab.passes(1)
 
 
 async def test_a5_a_deleted_ledger_goes_after_two_looks_and_leaves_a_tombstone(

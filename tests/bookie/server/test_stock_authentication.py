@@ -78,6 +78,19 @@ async def test_what_comes_behind_the_right_answer_is_served(lab: PasswordLab) ->
     assert added.outcome is OK
 
 
+async def test_nothing_is_kept_of_who_was_let_in_and_has_gone(lab: PasswordLab) -> None:
+    await lab.start()
+    assert lab.server.bookie is not None
+    authentication = lab.server.bookie._authentication
+    assert authentication is not None
+    for client in [await lab.user() for _ in range(3)]:
+        assert authentication._user_of and authentication._looking is not None
+        await client.close()
+    await lab.until_gone()
+    assert not (authentication._user_of or authentication._logins)
+    assert authentication._looking is None
+
+
 async def test_each_connection_has_a_nonce_of_its_own(lab: PasswordLab) -> None:
     await lab.start()
     first, second = await lab.client(), await lab.client()
