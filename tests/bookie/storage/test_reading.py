@@ -1,12 +1,16 @@
 """What a read sends of the frames that it found."""
 
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 from bookie.frames.frame import CONSECUTIVE, Buffer, Pattern, RunFrame, parse_run
 from bookie.storage.index_rows import RunRow, row_of
 from bookie.storage.log_scan import Position
 from bookie.storage.reading import CUT_BYTES_MIN, RangeRead, StoredRead, cut
 from hypothesis import given
 from hypothesis import strategies as st
-from storage_kit import run
+from storage_kit import StorageKit, ids, run
 
 COUNT = 600
 BODY = bytes(CUT_BYTES_MIN // COUNT)
@@ -116,3 +120,27 @@ def test_frames_come_in_the_order_of_their_lowest_id_of_the_range(
     sent, through = read_in_order(rows, first=first, bytes_max=10 * frames)
     lowest = [rows[at].entries().clip(first, 20).first for at in sent]
     assert lowest == sorted(lowest) and through >= first
+
+
+@pytest.mark.parametrize("look", ["held", "read one", "read many"])
+@pytest.mark.parametrize("name", ["all_rows", "rows", "rows_to_read"])
+def test_what_a_checkpoint_moves_while_it_is_looked_for_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, look: str
+) -> None:
+    """From memory to index, behind the back of who has asked the index already."""
+    kit = StorageKit(tmp_path / "bookie", disks=1)
+    kit.add(*(run(7, first, 10) for first in range(0, 50, 10)))
+    index = kit.storage._directories[0].index
+    asked: Callable[..., object] = getattr(index, name)
+
+    def asked_before(*args: object, **kwargs: object) -> object:
+        found = asked(*args, **kwargs)
+        monkeypatch.setattr(index, name, asked)
+        kit.storage.maintenance.checkpoint()
+        return found
+
+    monkeypatch.setattr(index, name, asked_before)
+    ranges = {"held": (0, 49), "read one": (7, 7), "read many": (3, 44)}
+    found = kit.held(7) if look == "held" else kit.read(7, *ranges[look])[0]
+    assert found == ids(ranges[look])
+    kit.end()
