@@ -78,6 +78,18 @@ async def test_copies_that_are_down_missing_or_corrupt_are_passed_by() -> None:
     assert await read(ledgers, 0, 3) == [payload_of(i) for i in range(4)]
 
 
+async def test_a_bookie_that_answers_again_is_asked_before_those_that_do_not() -> None:
+    ledgers = await closed(3)
+    reader = await ledgers.reader(settings=SMALL)
+    for down in ((1, 2), (0, 1)):
+        for place in range(3):
+            ledgers.fleet[place].down = place in down
+        await reader.read(EntryId(0), EntryId(2))
+    ledgers.fleet.calls.clear()
+    await reader.read(EntryId(0), EntryId(2))
+    assert [call.bookie_id for call in ledgers.fleet.calls] == [ledgers.fleet.ids[2]]
+
+
 async def test_beyond_the_end_is_no_such_entry_whatever_bookies_hold() -> None:
     ledgers = await closed(2)
     ledgers.put(2, 0, 1, 2, flags=1)

@@ -117,3 +117,19 @@ def test_after_a_log_failed_its_runs_fail_and_the_failure_is_everybodys(tmp_path
     assert kit.storage.failure is not None
     assert {taken(kit, 7, 1), taken(kit, 8, 1)} == {Taken.PENDING}
     assert isinstance(kit.refused(run(7, 2)), StorageError)
+
+
+@pytest.mark.parametrize("mode", [DurabilityMode.SYNC, DurabilityMode.JOURNAL])
+def test_adds_that_take_no_room_wait_in_bounded_number_and_all_are_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: DurabilityMode
+) -> None:
+    monkeypatch.setattr("bookie.storage.acks.WAITING_MAX", 5)
+    kit, copy, room, answers = begun(tmp_path, mode), run(7, 9, recovery=True), list[bool](), []
+    with kit.sim.held_syncs():
+        told = [kit.storage.add_run(copy, done=answers.append) for _ in range(8)]
+        assert told == [Taken.PENDING] * 5 + [Taken.NO_ROOM] * 3
+        kit.storage.on_room = lambda: room.append(True)
+    kit.pump(lambda: answers == [None] * 5 and bool(room))
+    assert kit.storage.add_run(copy, done=answers.append) is Taken.PENDING
+    kit.pump(lambda: answers == [None] * 6)
+    kit.end()

@@ -1,6 +1,7 @@
 """A folder of credentials: what it must hold, and what a change of its files does."""
 
 import ssl
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -237,3 +238,28 @@ def test_only_authenticated_ciphers_are_offered(tmp_path: Path, authority: Autho
         names = [cipher["name"] for cipher in context.get_ciphers()]
         assert names and all("GCM" in name or "POLY1305" in name for name in names)
         assert all(name.startswith(("TLS_", "ECDHE-")) for name in names)
+
+
+def test_a_control_plane_is_given_renewed_files_once(
+    tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others that it needs not may be freed under a handshake (grpc/grpc#36693)."""
+    asked: list[Callable[[], object]] = []
+
+    def take(_first: object, changed: Callable[[], object], **_more: object) -> None:
+        asked.append(changed)
+
+    monkeypatch.setattr("bookie.tls.credentials.HANDSHAKES_SETTLE_S", 0.0)
+    monkeypatch.setattr(
+        "grpc.dynamic_ssl_server_credentials",
+        lambda _first, changed, **_more: asked.append(changed),
+    )
+    CredentialsFolder(fill(tmp_path, authority)).server_credentials()
+    [changed] = asked
+    assert changed() is None
+    for _ in range(3):
+        fill(tmp_path, authority)
+        assert changed() is not None
+        assert changed() is changed() is None
+    (tmp_path / "tls.key").write_bytes(b"half a key")
+    assert changed() is None, "those before stay in use"
