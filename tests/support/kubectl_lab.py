@@ -42,7 +42,8 @@ class FakeLab:
 
     def run(self, *words: str, stdin: str = "") -> Result:
         """The plugin as a person runs it."""
-        return CliRunner(env=self.env).invoke(plugin, words, input=stdin)
+        as_in_a_pipe = {"COLUMNS": None}  # whoever runs the tests may have set it
+        return CliRunner(env=as_in_a_pipe | self.env).invoke(plugin, words, input=stdin)
 
     def kubectl(self, *flags: str) -> Kubectl:
         return Kubectl(flags)

@@ -31,6 +31,7 @@ from tls_fleet import TlsFleet
 pytestmark = pytest.mark.process
 
 HOUR = timedelta(hours=1)
+REFUSED_S = 3.0  # who is refused tries as long, and asks why within it
 COOKIE = Cookie(BookieId("bookie-0"), ("/journal",), ("/ledger",), "instance")
 
 Open = Callable[..., Awaitable[ZooKeeperStore]]
@@ -59,7 +60,7 @@ async def opened(url: str) -> AsyncIterator[Open]:
 
 # Who gets in
 async def test_a1_nobody_without_a_certificate_gets_in(secure_zookeeper: EmbeddedZooKeeper) -> None:
-    settings = ZooKeeperSettings(connect_timeout_s=1.0)
+    settings = ZooKeeperSettings(connect_timeout_s=REFUSED_S)
     with pytest.raises(UnavailableError, match="it speaks TLS alone, use zks://"):
         await open_store(f"zk://{secure_zookeeper.address}/ledgers", settings=settings)
 
@@ -77,7 +78,7 @@ async def test_a_folder_that_holds_nothing_is_named(opened: Open, tmp_path: Path
 async def test_a_server_of_another_authority_is_refused(opened: Open, tmp_path: Path) -> None:
     other = TlsFleet(tmp_path)
     with pytest.raises(UnavailableError, match=r"no authority in .*/ca.crt has signed .*put its"):
-        await opened(other.folder(Role.BOOKIE), wait_s=1.0)
+        await opened(other.folder(Role.BOOKIE), wait_s=REFUSED_S)
 
 
 async def test_a_client_of_another_authority_hears_that_it_is_refused(
@@ -86,13 +87,13 @@ async def test_a_client_of_another_authority_hears_that_it_is_refused(
     other = tls_fleet.new_authority("other")
     folder = tls_fleet.folder(Role.BOOKIE, "stranger", signed_by=other)
     with pytest.raises(UnavailableError, match=r"refuses .*/tls.crt .*signed by an authority"):
-        await opened(folder, wait_s=1.0)
+        await opened(folder, wait_s=REFUSED_S)
 
 
 async def test_an_expired_certificate_of_ours_is_named(opened: Open, tls_fleet: TlsFleet) -> None:
     folder = tls_fleet.folder(Role.BOOKIE, "expired", lasting=-HOUR)
     with pytest.raises(UnavailableError, match=r"refuses .*/tls.crt .*valid now"):
-        await opened(folder, wait_s=1.0)
+        await opened(folder, wait_s=REFUSED_S)
 
 
 async def test_a_zookeeper_of_another_fleet_is_refused(opened: Open, tmp_path: Path) -> None:
@@ -104,7 +105,7 @@ async def test_a_zookeeper_of_another_fleet_is_refused(opened: Open, tmp_path: P
         EmbeddedZooKeeper.start(tmp_path / "zookeeper", settings=settings) as server,
         pytest.raises(UnavailableError, match=words),
     ):
-        await opened(fleet.folder(Role.BOOKIE), at=server.url, wait_s=1.0)
+        await opened(fleet.folder(Role.BOOKIE), at=server.url, wait_s=REFUSED_S)
 
 
 async def test_an_expired_certificate_of_a_zookeeper_is_named(
@@ -119,7 +120,7 @@ async def test_an_expired_certificate_of_a_zookeeper_is_named(
         while "has expired" not in refusal(server, own):
             os.sched_yield()
         with pytest.raises(UnavailableError, match=r"has expired, expected one that is valid now"):
-            await opened(own, at=server.url, wait_s=1.0)
+            await opened(own, at=server.url, wait_s=REFUSED_S)
 
 
 def refusal(server: EmbeddedZooKeeper, credentials: Path) -> str:
@@ -136,13 +137,13 @@ async def test_a_port_without_tls_is_named(
 ) -> None:
     with pytest.raises(UnavailableError, match=r"over TLS|the handshake|does not speak TLS"):
         plain = f"zks://{zookeeper_server.address}/ledgers"
-        await opened(tls_fleet.folder(Role.BOOKIE), at=plain, wait_s=1.0)
+        await opened(tls_fleet.folder(Role.BOOKIE), at=plain, wait_s=REFUSED_S)
 
 
 async def test_where_nobody_listens_the_reason_is_given(opened: Open, tls_fleet: TlsFleet) -> None:
     with pytest.raises(UnavailableError, match="Connection refused"):
         at = f"zks://127.0.0.1:{free_port()}/ledgers"
-        await opened(tls_fleet.folder(Role.BOOKIE), at=at, wait_s=1.0)
+        await opened(tls_fleet.folder(Role.BOOKIE), at=at, wait_s=REFUSED_S)
 
 
 # Who may do what
