@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from bookie.errors import MetadataFormatError, UnavailableError
+from bookie.errors import BookieError, MetadataFormatError, UnavailableError
 from bookie.ids import BookieId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.pausing import PAUSED_NAME, read_paused
@@ -14,7 +14,7 @@ from bookie.metadata.store import BookieInfo, Cookie, MetadataStore, Versioned
 from bookie.wire.admin.health import Health, Phase
 from bookie.wire.identity import Identity
 from bookie_operator import observe
-from bookie_operator.errors import ForbiddenError
+from bookie_operator.errors import ForbiddenError, PreconditionError
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.left_over import LeftOverStatus
 from bookie_operator.model.status import BookieState, ClusterStatus, ConditionType
@@ -415,13 +415,16 @@ async def test_a_task_whose_status_cannot_be_written_holds_up_no_repair(loop: Lo
     assert JobKind.REPAIR in [job.kind for job in loop.platform.jobs_seen.values()]
 
 
-async def test_no_disk_goes_for_a_task_whose_status_could_not_be_written(loop: Loop) -> None:
+@pytest.mark.parametrize("error", [ForbiddenError, PreconditionError, UnavailableError])
+async def test_no_disk_goes_for_a_task_whose_status_could_not_be_written(
+    loop: Loop, error: type[BookieError]
+) -> None:
     """It names the volume that goes: without it the next pass would take the new one."""
     await loop.settle()
     asked: list[str] = []
 
     async def refused(name: str, status: object) -> None:
-        raise ForbiddenError("bookietasks/status")
+        raise error("bookietasks/status")
 
     async def replaced(bookie_id: str, disk: str, *, uid: str) -> bool:
         asked.append(uid)
