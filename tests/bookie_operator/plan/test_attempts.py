@@ -4,6 +4,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from bookie_operator.model.reports import (
+    AuditReport,
+    MendReport,
+    Report,
+    RereplicationReport,
+    ScrubReport,
+)
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import StartJob, StopJob
@@ -21,6 +28,12 @@ TABLE = [
     pytest.param(REREPLICATIONS, JobKind.REREPLICATE, "rereplication", "spark-kubernetes"),
 ]
 every = pytest.mark.parametrize(("cycle", "kind", "place", "engine"), TABLE)
+REPORTS: dict[JobKind, Report] = {
+    JobKind.AUDIT: AuditReport(),
+    JobKind.MEND: MendReport(),
+    JobKind.SCRUB: ScrubReport(),
+    JobKind.REREPLICATE: RereplicationReport(),
+}
 JOBS = tuple(
     Job(f"demo-{kind}-{number}", kind, number, True, at(0), progress=f"{kind} is half done")
     for number, kind in enumerate(JobKind, start=3)
@@ -92,3 +105,18 @@ def test_each_counts_a_job_that_vanished_as_failed(
     status = cycle.followed(seen((), **{place: running}))
     assert (status.running, status.failures, status.attempt) == (False, 1, running.attempt)
     assert status.message.endswith("failed: the job is gone") and status.progress == ""
+
+
+@every
+def test_each_that_ended_well_leaves_nothing_of_attempts_before_it(
+    cycle: Lifecycle[Any], kind: JobKind, place: str, engine: str
+) -> None:
+    """`message` as well: what was in the way once is no word about what was found now."""
+    worst = {"running": True, "failures": 2, "next_at": at(99), "message": "no", "progress": "half"}
+    before = getattr(ClusterStatus(), place).model_copy(update=worst)
+    done = replace(of_kind(kind), running=False, ended_at=at(5), report=REPORTS[kind])
+    status = cycle.followed(seen((done,), **{place: before}))
+    assert {name: getattr(status, name) for name in worst} == {
+        "running": False, "failures": 0, "next_at": None, "message": "", "progress": "",
+    }  # fmt: skip
+    assert (status.attempt, status.started_at, status.finished_at) == (done.attempt, at(0), at(5))

@@ -276,6 +276,30 @@ class TestJobs:
         assert why_not(made) == ""
         assert made.status.drain is not None and made.status.drain.ledgers_moved == 3
 
+    @pytest.mark.parametrize("moved", [None, 0, 3])
+    @pytest.mark.parametrize("code", [None, 0, 1])
+    def test_a_job_has_failed_unless_it_moved_some_or_ended_well(
+        self, moved: int | None, code: int | None
+    ) -> None:
+        """`moved`: None = it left no result."""
+        report = DrainReport(ledgers_moved=moved) if moved is not None else None
+        ended = drain_job(exit_code=code, report=report)
+        drain = after(seen(), seen(draining(), jobs=(ended,), seconds=21)).status.drain
+        assert drain is not None and drain.failures == (0 if moved or code == 0 else 1)
+        assert drain.next_attempt_at == at(30)
+
+    @pytest.mark.parametrize(("failures", "wait"), [(0, 10), (1, 20), (3, 80)])
+    def test_a_job_that_vanished_has_failed_like_any_other(self, failures: int, wait: int) -> None:
+        known = DrainStatus(
+            bookie=B4, phase=DrainPhase.DRAINING, started_at=at(1), attempt=7,
+            is_running=True, failures=failures, progress="half",
+        )  # fmt: skip
+        before = SETTLED.model_copy(update={"drain": known})
+        drain = plan(FOUR, seen(draining(), seconds=30), before).status.drain
+        assert drain is not None and (drain.is_running, drain.progress) == (False, "")
+        assert (drain.attempt, drain.failures) == (7, failures + 1)
+        assert drain.next_attempt_at == at(30 + wait) and "left no result" in drain.message
+
     def test_names_of_an_earlier_drain_are_not_used_again(self) -> None:
         old = drain_job(attempt=3, exit_code=1)
         made = after(seen(jobs=(old,), seconds=22), seen(draining(), jobs=(old,), seconds=23))

@@ -81,6 +81,21 @@ def test_its_progress_is_what_has_gone_of_limbo_and_unchecked_together(
     assert (status.ledgers_total - status.ledgers_cleared) == limbo + unchecked
 
 
+@pytest.mark.parametrize("number", [2, 3, 4])
+@pytest.mark.parametrize("running", [True, False])
+def test_one_is_stalled_once_as_many_attempts_have_failed_as_may(
+    number: int, running: bool
+) -> None:
+    """The one that runs has not failed; after 3 it is tried further, and slowly."""
+    of = cluster(repair={"maxAttempts": 3, "backoffSeconds": 10})
+    seen = observed(marked(), of=of, jobs=[attempt(number, running=running)], seconds=21)
+    made = repairs(Pass.of(of, seen, ClusterStatus()))
+    failed = number - 1 if running else number
+    assert made.stalled == ((B0,) if failed >= 3 else ())
+    healed = observed(marked(0), of=of, jobs=[attempt(number)], seconds=21)
+    assert repairs(Pass.of(of, healed, ClusterStatus())).stalled == ()
+
+
 @pytest.mark.parametrize(
     ("asked", "seconds", "begins"),
     [(None, 29, []), (None, 30, [(B0, 2)]), (B0, 25, [(B0, 2)]), (B1, 25, [])],
