@@ -129,7 +129,9 @@ def test_without_an_end_that_was_seen_the_time_counts_from_the_boot() -> None:
     assert early.seconds_to_detect == 0, "clocks differ"
 
 
-@pytest.mark.parametrize(("known", "epoch", "before"), [(1, 2, 1), (1, 5, 1), (3, 4, 3)])
+@pytest.mark.parametrize(
+    ("known", "epoch", "before"), [(1, 2, 1), (1, 5, 1), (3, 4, 3), (4, 4, 3), (9, 4, 3)]
+)
 def test_the_boot_before_is_the_last_that_was_known(known: int, epoch: int, before: int) -> None:
     status = seen(QUIET, bookie(B0, epoch=known), seconds=1).status
     [one] = seen(status, unclean(epoch=epoch)).status.incidents

@@ -188,6 +188,28 @@ def test_what_only_it_holds_keeps_it(report: RereplicationReport | None, word: s
     assert removals(last) == [] and word in why_not(last)
 
 
+@pytest.mark.parametrize(
+    ("finished", "whose", "clean", "is_said"),
+    [
+        (9, B1, False, False),
+        (10, B1, False, True),
+        (11, B1, False, True),
+        (11, B4, False, False),
+        (11, B1, True, False),
+    ],
+)
+def test_what_a_re_replication_left_is_said_of_its_bookie_while_that_is_away(
+    finished: float, whose: str, clean: bool, is_said: bool
+) -> None:
+    """It went at second 10: what one of before had left says nothing of what it took since."""
+    facts = {"bookie": whose, "finished_at": at(finished), "clean": clean, "ledgers_left": 2}
+    last = ClusterStatus().rereplication.model_copy(update=facts)
+    before = away_since_ten().model_copy(update={"rereplication": last})
+    why = why_not(look(AWAY, seconds=100, before=before))
+    assert ("2 ledgers name it still" in why) is is_said, why
+    assert ("its ledgers get other members at" in why) is not is_said or clean, why
+
+
 def test_what_was_made_good_before_the_operator_looked_does_not_count() -> None:
     """The bookie may have been there in between, and have taken entries."""
     fresh = replace(HEALTHY, known_since=at(HOUR + 30))

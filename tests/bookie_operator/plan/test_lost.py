@@ -150,6 +150,18 @@ def test_what_left_something_is_begun_again_after_the_delay(report: Rereplicatio
     assert taken(look(AWAY, seconds=2 * HOUR + 90, before=made.status)) == ["bookie-1"]
 
 
+@pytest.mark.parametrize(("delay", "wait"), [(1, 10), (10, 10), (30, 30)])
+def test_what_left_something_is_begun_again_after_the_back_off_at_the_soonest(
+    delay: int, wait: int
+) -> None:
+    """The back-off is 10 s: however soon a bookie is taken for lost, nobody works without pause."""
+    of = cluster(lostBookieDelaySeconds=delay)
+    before = after_away(of=of)
+    ended = job(LEFT, ended=90)
+    assert taken(look(AWAY, seconds=89 + wait, of=of, before=before, jobs=[ended])) == []
+    assert taken(look(AWAY, seconds=90 + wait, of=of, before=before, jobs=[ended])) == ["bookie-1"]
+
+
 def test_a_failed_attempt_is_begun_again_after_its_back_off() -> None:
     started = look(AWAY, seconds=HOUR + 80, before=after_away()).status
     failed = look(AWAY, seconds=HOUR + 90, before=started, jobs=[job(None, ended=HOUR + 90)])

@@ -17,6 +17,7 @@ from bookie_operator.model.task import BookieTask, TaskPhase
 from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import StartJob, StopJob
 from bookie_operator.plan.planner import Plan, plan
+from bookie_operator.plan.rereplications import last_rereplication
 from operator_scenes import at, bookie, cluster, observed, task
 
 OTHER = "10.0.0.7:3181"
@@ -209,3 +210,13 @@ def test_a_task_is_ended_by_its_own_job_whatever_others_do() -> None:
     assert done.phase is TaskPhase.SUCCEEDED
     runs = look(other, job(running=True, progress="half"), tasks=(BEGUN,)).tasks["task-1"]
     assert (runs.phase, runs.message) == (TaskPhase.RUNNING, "half")
+
+
+@pytest.mark.parametrize("moved", [0, 1])
+@pytest.mark.parametrize("copied", [0, 1])
+def test_an_audit_is_old_once_one_has_moved_or_copied_something(moved: int, copied: int) -> None:
+    ended = job(report=RereplicationReport(ledgers_moved=moved, entries_copied=copied))
+    assert last_rereplication((ended,)) == (at(20) if moved or copied else None)
+    assert last_rereplication((replace(ended, ended_at=None),)) is None, "it runs yet"
+    earlier = replace(ended, ended_at=at(15), report=DONE)
+    assert last_rereplication((ended, earlier)) == at(20 if moved or copied else 15)
