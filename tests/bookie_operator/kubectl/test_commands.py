@@ -141,6 +141,21 @@ class TestLimbo:
         assert told["known"] == "present"
         assert told["bookies"]["bookie-1"] == {"limbo": 25, "unchecked": 63}
 
+    @pytest.mark.parametrize("outcome", ["Cleared", "Superseded"])
+    @pytest.mark.parametrize("bookie", ["bookie-1", "bookie-2"])
+    def test_it_is_since_the_bookies_own_incident_that_is_open(
+        self, lab: FakeLab, outcome: str, bookie: str
+    ) -> None:
+        lab.put_cluster("limbo")
+        incidents = tree_of("limbo")["status"]["incidents"]
+        over = incidents[0] | {"outcome": outcome, "bootEpochAfter": 77}
+        other = incidents[0] | {"bookie": "bookie-0", "bootEpochAfter": 88}
+        lab.set_status(
+            "bookieclusters", "demo", {"incidents": [over | {"bookie": bookie}, other, *incidents]}
+        )
+        [row] = [line for line in lab.run("limbo").stdout.splitlines() if "bookie-1" in line]
+        assert row.split()[5] == "2"
+
     def test_waiting_ends_when_the_operator_says_that_it_is_gone(self, lab: FakeLab) -> None:
         lab.put_cluster("limbo")
         lab.later("demo", {"status": tree_of("healthy")["status"]})

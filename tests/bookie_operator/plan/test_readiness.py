@@ -7,7 +7,13 @@ import pytest
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import BookieState, BookieStatus, ClusterStatus, ConditionType
+from bookie_operator.model.status import (
+    Blocked,
+    BookieState,
+    BookieStatus,
+    ClusterStatus,
+    ConditionType,
+)
 from bookie_operator.observed import Bookie, MetadataView
 from bookie_operator.plan.invalid import invalid_status
 from bookie_operator.plan.planner import Plan, plan
@@ -123,6 +129,31 @@ def test_what_may_pass_by_itself_is_stalled_only_after_a_minute(special: list[Bo
     for seconds, expected in ((0, "False"), (59, "False"), (60, "True")):
         status = lasting(*special, seconds=seconds)
         assert verdict(status, ConditionType.STALLED).split()[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("since", "expected"),
+    [
+        ((40,), "True"),
+        ((41,), "False"),
+        ((40, 99), "True"),
+        ((99, 40), "True"),
+        ((41, 99), "False"),
+    ],
+)
+def test_a_rollout_is_stalled_by_its_oldest_halt(since: tuple[int, ...], expected: str) -> None:
+    """One more bookie that is held up does not begin the minute again."""
+    halts = tuple(
+        Blocked(action="Restart", predicate="RolloutHalted", bookie=name, since=at(seconds))
+        for name, seconds in zip((B0, B1), since, strict=False)
+    )
+    other = Blocked(action="Restart", predicate="LimboPresent", bookie=B2, since=at(1))
+    failing = bookie(B3, of=NEW, phase=None)
+    known = BookieStatus(id=B3, state=BookieState.STARTING, failures=3)
+    before = ClusterStatus(blocked=(*halts, other), bookies=(known,))
+    status = made(failing, *old(B0, B1, B2), before=before).status
+    assert verdict(status, ConditionType.PROGRESSING) == "False RolloutHalted"
+    assert verdict(status, ConditionType.STALLED).split()[0] == expected
 
 
 def test_an_image_that_cannot_be_had_is_stalled_also_on_the_last_bookie() -> None:
