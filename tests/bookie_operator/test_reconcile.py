@@ -440,6 +440,29 @@ async def test_no_disk_goes_for_a_task_whose_status_could_not_be_written(
     assert asked == ["bookie-1-ledger-0-uid"]
 
 
+async def test_nothing_is_restarted_for_a_task_whose_status_could_not_be_written(
+    loop: Loop,
+) -> None:
+    """It names the process that goes: without it each one that comes would go as well."""
+    await loop.settle()
+
+    async def refused(name: str, status: object) -> None:
+        raise UnavailableError("bookietasks/status")
+
+    written, loop.platform.publish_task = loop.platform.publish_task, refused  # type: ignore[method-assign,assignment]
+    loop.platform.tasks_seen = [task("restart", bookie="bookie-1")]
+    await loop.run(9)
+    assert instance(loop, "bookie-1") == "bookie-1-1"
+    loop.platform.publish_task = written  # type: ignore[method-assign]
+    await loop.run(1)
+    assert instance(loop, "bookie-1") == "bookie-1-1+"
+
+
+def instance(loop: Loop, name: str) -> str:
+    process = loop.platform.fleet[BookieId(name)].process
+    return process.instance if process is not None else ""
+
+
 async def known(loop: Loop) -> datetime | None:
     """Since when the operator has known the store, after one more look."""
     return (await loop.observer.observe(loop.cluster)).metadata.known_since

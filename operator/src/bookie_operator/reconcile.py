@@ -24,6 +24,7 @@ from bookie_operator.plan.actions import (
     Event,
     ReplaceBookie,
     ReplaceVolume,
+    RestartBookie,
     StopJob,
     bookie_of,
 )
@@ -36,6 +37,7 @@ from bookie_operator.plan.failures import (
 )
 from bookie_operator.plan.invalid import FORBIDDEN, forbidden_status, hindrance_event
 from bookie_operator.plan.planner import Plan, plan
+from bookie_operator.plan.restarts import REQUESTED
 from bookie_operator.platform import Platform
 
 SETTLE_FAILED: Final = "SettleFailed"
@@ -214,15 +216,22 @@ def _reason_of(error: BookieError) -> str:
 
 
 def _without(made: Plan, unwritten: Sequence[str], observed: Observed) -> Plan:
-    """The plan without what takes away disks for tasks whose status could not be written.
+    """The plan without what takes away disks or processes for tasks whose status is not written.
 
-    The status names the volumes that go: without it the next pass would take the new ones.
+    The status names what goes: without it the next pass would take what has come in its place.
     """
     tasks = {task.metadata.name: task.spec.bookie for task in observed.tasks}
     bookies = {tasks.get(name, "") for name in unwritten}
     kept = [
         action
         for action in made.actions
-        if not (isinstance(action, ReplaceVolume | ReplaceBookie) and action.bookie_id in bookies)
+        if not (_takes_what_is_named(action) and bookie_of(action) in bookies)
     ]
     return replace(made, actions=tuple(kept))
+
+
+def _takes_what_is_named(action: Action) -> bool:
+    """By the status of a task, and by nothing that is seen to have changed once it is done."""
+    if isinstance(action, RestartBookie):
+        return action.reason == REQUESTED
+    return isinstance(action, ReplaceVolume | ReplaceBookie)
