@@ -1,13 +1,19 @@
 """Last copies: who holds what is known of entries with too few of them."""
 
 import json
+from itertools import product
 from typing import Any
 
 import pytest
 from bookie.cli.summary import summary_bytes, summary_of
-from bookie.ids import BookieId, LedgerId
+from bookie.ids import BookieId, EntryId, LedgerId
+from bookie.protocol.availability import EntrySet
+from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
+from bookie.protocol.status import Status
 from bookie.repair.jobs.audit_job import AuditRequest, Checks, audit
 from bookie.repair.jobs.repair_job import RepairRequest, repair
+from bookie.repair.judge import last_copies as last_copies_module
+from bookie.repair.judge.expect import Holding, Verdict, judge
 from bookie.repair.judge.last_copies import (
     GROUPS_MAX,
     LEDGERS_NAMED,
@@ -135,6 +141,41 @@ def test_groups_beyond_the_bound_are_counted_as_left_out() -> None:
     found = sum_of(group(number, 2) for number in range(GROUPS_MAX + 3)).json()
     assert found["entries"] == 2 * GROUPS_MAX + 6 and found["entries_left_out"] == 6
     assert found["groups"] == GROUPS_MAX and len(found["held_by"]) == ROWS_MAX
+
+
+HERE, MISSING, UNKNOWN = "here", "missing", "unknown"
+
+
+def in_every_way() -> tuple[LedgerMetadata, Verdict]:
+    """A ledger on three bookies of which each entry lies in another way, and what is judged."""
+    bookies = [BookieId(f"bookie-{n}") for n in range(3)]
+    ways = list(product((HERE, MISSING, UNKNOWN), repeat=len(bookies)))
+    metadata = LedgerMetadata(
+        LedgerId(7), 3, 3, 3, (Fragment(EntryId(0), tuple(bookies)),),
+        state=LedgerState.CLOSED, last_entry_id=EntryId(len(ways) - 1),
+    )  # fmt: skip
+    holdings = {
+        name: Holding(
+            name, LedgerId(7), Status.OK,
+            entries=EntrySet.from_ids(i for i, way in enumerate(ways) if way[number] == HERE),
+            unread=EntrySet.from_ids(i for i, way in enumerate(ways) if way[number] == UNKNOWN),
+        )
+        for number, name in enumerate(bookies)
+    }  # fmt: skip
+    return metadata, judge(metadata, holdings, through=metadata.last_entry_id)
+
+
+@pytest.mark.parametrize("groups_max", [1, 2, 3, 5, 8, 13, 24, 25, 26])
+def test_entries_of_one_ledger_in_groups_beyond_the_bound_are_left_out_and_counted(
+    monkeypatch: pytest.MonkeyPatch, groups_max: int
+) -> None:
+    """Of 27 entries one is wholly there and one nowhere; a cut may count that one as well."""
+    monkeypatch.setattr(last_copies_module, "GROUPS_MAX", groups_max)
+    found = last_copies_module.last_copies(*in_every_way())
+    held = sum(group.entries for group in found.groups.values())
+    assert held == len(found.groups) <= groups_max
+    assert 25 <= held + found.left_out <= 26
+    assert (found.left_out == 0) is (groups_max >= 26)
 
 
 def test_ledgers_of_a_group_are_counted_and_the_first_named() -> None:

@@ -53,6 +53,16 @@ def entries_of(ids: list[int], *, size: int = 10) -> Entries:
     }
 
 
+async def test_ledgers_side_by_side_are_read_from_one_peer_after_the_other(lab: RepairLab) -> None:
+    """Whoever copies many is not to read all of them from the same bookie."""
+    ledgers = [await lab.ledger((0, (0, 1, 2, 3)), write=4, entries=2, last=1) for _ in range(6)]
+    for ledger in ledgers:
+        lab.fleet[1].lose(ledger.ledger_id, [0, 1])
+        await copy(lab, ledger.ledger_id)
+    reads = [call.bookie_id for call in lab.fleet.calls if call.op is Op.READ]
+    assert sorted(reads) == sorted(2 * [lab.ids[n] for n in (0, 2, 3)])
+
+
 def test_near_ranges_are_read_together() -> None:
     wanted = EntrySet.from_ranges([(0, 2), (5, 7), (100, 101), (110, 110), (500, 500)])
     assert spans(wanted) == [(0, 7), (100, 110), (500, 500)]
