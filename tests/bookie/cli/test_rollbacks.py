@@ -2,8 +2,11 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from bookie.cli.main import main
+from bookie.cli.rollbacks import WRITES_MAX
 from bookie.ids import BookieId
 from bookie.metadata.memory import MemoryStore, named_cluster
 from bookie.metadata.store import StoredBoot
@@ -38,6 +41,28 @@ async def test_a5_who_says_no_changes_nothing() -> None:
     told = await asyncio.to_thread(accept, "rollback-refused", typed="n\n")
     found = await store.read_boot(ME)
     assert told.exit_code != 0 and found is not None and found.value == SEEN
+
+
+@pytest.mark.parametrize("others", range(WRITES_MAX + 1))
+async def test_a5_it_is_accepted_once_that_is_written_whoever_writes_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, others: int
+) -> None:
+    """The bookie confirms itself so often between our look and our write."""
+    name, write, left = f"rollback-raced-{others}", MemoryStore.write_boot, [others]
+    store = await stored(name, SEEN)
+
+    async def raced(one: Any, bookie_id: BookieId, boot: StoredBoot, *, version: Any) -> Any:
+        left[0] -= 1
+        if left[0] >= 0:
+            confirmed = replace(SEEN, served=SEEN.served + others - left[0])
+            await write(one, bookie_id, confirmed, version=version)
+        return await write(one, bookie_id, boot, version=version)
+
+    monkeypatch.setattr(MemoryStore, "write_boot", raced)
+    told = await asyncio.to_thread(accept, name, "--yes")
+    found = await store.read_boot(ME)
+    assert found is not None and (told.exit_code == 0) is (found.value.rolled_back == "")
+    assert (told.exit_code == 0) is (others < WRITES_MAX) and found.value.served == 5 + others
 
 
 async def test_where_nothing_was_seen_there_is_nothing_to_accept() -> None:

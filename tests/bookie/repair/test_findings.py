@@ -156,6 +156,17 @@ async def test_silence_heals_nothing(lab: RepairLab) -> None:
     assert finding["first_seen_ms"] == first["started_at_ms"]
 
 
+async def test_a_mark_that_excuses_a_finding_heals_nothing(lab: RepairLab) -> None:
+    ledger = await lab.ledger(entries=4, last=3)
+    lab.fleet[1].lose(ledger.ledger_id, [2])
+    first = await look(lab)
+    await lab.store.underreplication.mark(ledger.ledger_id, [], now_ms=first["started_at_ms"])
+    excused = await look(lab, Checks(grace_s=1000))
+    assert (excused["underreplicated_skipped"], excused["healed"]) == (1, [])
+    (finding,) = (await look(lab))["findings"]
+    assert finding["first_seen_ms"] == first["started_at_ms"]
+
+
 async def test_an_audit_of_other_ledgers_heals_nothing(lab: RepairLab) -> None:
     ledger = await lab.ledger(entries=4, last=3)
     other = await lab.ledger(entries=4, last=3)

@@ -14,7 +14,7 @@ from bookie.protocol.status import Status
 from bookie.repair.jobs.audit_job import AuditRequest, audit
 from bookie.repair.jobs.drain_job import DrainRequest, drain
 from bookie.repair.jobs.evacuation import EvacuationSettings
-from bookie.repair.mend.ledger_move import Handover, LedgerMoves
+from bookie.repair.mend.ledger_move import STARTS_MAX, Handover, LedgerMoves
 from bookie.repair.mend.losses import LOSS_REASON
 from bookie.repair.mend.outcome import Outcome
 from bookie.repair.reports.progress_lines import Say, say_nothing
@@ -382,6 +382,30 @@ async def test_a_lost_reply_to_the_compare_and_set_is_looked_up(lab: DrainLab) -
     lab.faulty.before = lose
     result = await lab.drain(0, begin=False)
     assert (result["ledgers"]["moved"], result["exit_code"]) == (1, 0)
+
+
+@pytest.mark.parametrize("lost", range(STARTS_MAX + 2))
+async def test_a_ledger_counts_as_moved_only_once_its_metadata_is_read_so(
+    lab: DrainLab, lost: int
+) -> None:
+    """Compare-and-sets without an answer, of which none has happened."""
+    ledger = await lab.ledger(entries=5, last=4)
+    await lab.control.drain(lab.ids[0])
+    written = 0
+
+    async def lose(name: str) -> None:
+        nonlocal written
+        written += name == "write_ledger"
+        lab.faulty.late_writes = int(name == "write_ledger" and written <= lost)
+
+    lab.faulty.before = lose
+    result = await lab.drain(0, begin=False)
+    lab.faulty.before = None
+    is_moved = not (await lab.metadata(ledger.ledger_id)).names(lab.ids[0])
+    assert is_moved is (lost < STARTS_MAX) and result["ledgers"]["moved"] == int(is_moved)
+    reasons = [row["reason"] for row in result["blocked"]]
+    assert reasons == ([] if is_moved else ["MetadataConflict"])
+    assert (result["ledgers_left"], result["exit_code"]) == ((0, 0) if is_moved else (1, 4))
 
 
 async def test_without_a_metadata_store_it_ends_with_that(lab: DrainLab) -> None:

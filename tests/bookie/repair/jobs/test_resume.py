@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -269,6 +270,21 @@ async def test_going_on_makes_nothing_younger() -> None:
     assert found is not None
     await store.write_value(NAME, later.encoded(), version=found.version)
     assert await claimed(store, ids(1), at=AGE_MAX_S + 1) == set()
+
+
+@pytest.mark.parametrize("times", list(permutations((0.0, 50.0, 100.0))))
+async def test_a_block_is_as_old_as_what_was_done_first(times: tuple[float, ...]) -> None:
+    store, now, wanted = await store_with([], ids(1, 2, 3)), [0.0], ids(1, 2, 3)
+    made = Checkpoint(store, OURS, digests=True, say=say_nothing, clock=lambda: now[0])
+    made._wanted = wanted
+    for number, at in enumerate(times, start=1):
+        now[0] = at
+        made.add([outcome(number)])
+    found = await store.read_value(NAME)
+    assert found is not None
+    await store.write_value(NAME, made.encoded(), version=found.version)
+    assert await claimed(store, wanted, at=AGE_MAX_S) == {1, 2, 3}
+    assert await claimed(store, wanted, at=AGE_MAX_S + 1) == set()
 
 
 async def test_who_was_written_to_before_the_cut_is_known() -> None:

@@ -1,15 +1,17 @@
 """S33: a person closes a ledger at a possible loss; refused whenever there is a better way."""
 
 import json
+from typing import Any
 
 import pytest
 from bookie.errors import BadRequestError, UndecidableError
-from bookie.ids import EntryId
+from bookie.ids import BookieId, EntryId
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.protocol.recovery import ACCEPTED_LOSS_KEY
 from bookie.repair.jobs.audit_job import AuditRequest, audit
 from bookie.repair.jobs.repair_job import RepairRequest, repair
 from bookie.repair.mend.accept_loss import LossDecision, accept_loss
+from bookie.wire.admin.request_answer import RequestAnswer
 from repair_lab import AUDIT, SETTINGS, RepairLab
 
 
@@ -96,6 +98,43 @@ async def test_a_copy_that_turned_up_is_recovered_instead(lab: RepairLab) -> Non
         await accept(lab, ledger)
     decision = await accept(lab, ledger, first=None)
     assert (decision.last_entry_id, decision.lost_from) == (5, 6)
+
+
+def while_recorded(
+    lab: RepairLab, ledger: LedgerMetadata, turned_up: list[int], *, repaired: bool = False
+) -> None:
+    """These entries turn up on bookie 1 as the last member records the loss; `repaired`: bookie 0
+    is out of limbo then."""
+    record = lab.control.record_loss
+
+    async def slow(bookie_id: BookieId, *words: Any, **more: Any) -> RequestAnswer:
+        if bookie_id == lab.ids[2]:
+            lab.write(ledger, turned_up, on=(1,), lac=4)
+            lab.fleet[0].ledgers[ledger.ledger_id].limbo = not repaired
+        return await record(bookie_id, *words, **more)
+
+    lab.control.record_loss = slow  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize(
+    ("turned_up", "end", "lost_from"), [([5], 5, None), ([5, 6], 6, None), ([6], 4, 5)]
+)
+async def test_what_turned_up_while_it_was_recorded_is_kept_and_not_given_up(
+    lab: RepairLab, turned_up: list[int], end: int, lost_from: int | None
+) -> None:
+    ledger = await forgotten_tail(lab)
+    while_recorded(lab, ledger, turned_up, repaired=True)
+    decision = await accept(lab, ledger)
+    assert (decision.last_entry_id, decision.lost_from) == (end, lost_from)
+    assert (await lab.metadata(ledger.ledger_id)).last_entry_id == end
+
+
+async def test_where_that_puts_another_entry_in_question_nothing_is_closed(lab: RepairLab) -> None:
+    ledger = await forgotten_tail(lab)
+    while_recorded(lab, ledger, [5])
+    with pytest.raises(UndecidableError, match="entry 6 cannot be decided"):
+        await accept(lab, ledger)
+    assert not (await lab.metadata(ledger.ledger_id)).is_closed
 
 
 async def test_entries_beyond_a_hole_are_cut_off_and_not_called_lost(lab: RepairLab) -> None:
