@@ -115,3 +115,15 @@ def test_nobody_approves_while_the_cluster_is_paused_or_the_store_was_put_back()
     made = look(HELD, bookie(B0, metadata_rolled_back="older"))
     assert not approved(made)
     assert [predicate for _bookie, predicate, _why in refused(made)] == ["MetadataRolledBack"]
+
+
+@pytest.mark.parametrize("decisions", [(), (TAKEN,)])
+@pytest.mark.parametrize("pending", ["", "plan-2"])
+def test_an_answer_of_before_ends_no_task(
+    decisions: tuple[PersonDecision, ...], pending: str
+) -> None:
+    """What a bookie said before the approval was handed on says nothing of it."""
+    old = bookie(B1, decisions=decisions, collection_plan_id=pending, is_fresh=False)
+    assert "task-1" not in look(old, tasks=(running(),)).tasks
+    fresh = bookie(B1, decisions=decisions, collection_plan_id=pending)
+    assert end(look(fresh, tasks=(running(),))).phase.is_final

@@ -130,3 +130,17 @@ def test_possible_data_loss_ends_with_the_record() -> None:
     assert recorded.is_true(ConditionType.POSSIBLE_DATA_LOSS)
     after = plan(PLAIN, observed(of=PLAIN, jobs=[job(DONE)], seconds=30), recorded).status
     assert not after.is_true(ConditionType.POSSIBLE_DATA_LOSS)
+
+
+@pytest.mark.parametrize("refused", [{}, {"bookie-0": "a copy is there"}])
+@pytest.mark.parametrize("silent", [(), ("bookie-1", "bookie-2")])
+@pytest.mark.parametrize("retracted", [{}, {"bookie-3": 4}])
+def test_a_complaint_names_all_who_refused_who_were_silent_and_what_was_done(
+    refused: dict[str, str], silent: tuple[str, ...], retracted: dict[str, int]
+) -> None:
+    report = RetractionReport(ledger_id=7, refused=refused, silent=silent, retracted_on=retracted)
+    told = complaint(report)
+    assert bool(told) is bool(refused or silent)
+    assert ("bookie-0 refuses: a copy is there" in told) is bool(refused)
+    assert ("no answer from bookie-1, bookie-2" in told) is bool(silent)
+    assert ("bookie-3 (4)" in told) is bool(told and retracted)
