@@ -157,3 +157,12 @@ def test_credentials_are_an_event_when_they_work_no_more_and_when_they_do_again(
     assert condition_events(bad, good) == [Event("Missing", "words", "", "Warning")]
     assert condition_events(good, bad) == [Event(kind.value, "words", "", "Normal")]
     assert condition_events(good, ClusterStatus()) == condition_events(bad, bad) == []
+
+
+@pytest.mark.parametrize("known", range(4))
+@pytest.mark.parametrize("now", range(4))
+def test_only_a_count_of_restarts_that_grew_tells_of_one(known: int, now: int) -> None:
+    """Another pod counts from 0: it was made, and not restarted."""
+    one = bookie(B1, process_facts={"restarts": now})
+    told = [event.reason for event in events(one, before(restarts=known))]
+    assert told == (["BookieRestarted"] if now > known else [])

@@ -133,6 +133,16 @@ async def test_conditions_that_are_no_end_are_none() -> None:
         assert (await the_job(lab)).running
 
 
+@pytest.mark.parametrize("kind", ["Complete", "Failed", "Suspended"])
+@pytest.mark.parametrize("status", ["True", "False", "Unknown"])
+async def test_a_condition_ends_a_job_only_where_it_is_true(kind: str, status: str) -> None:
+    lab = await started()
+    stamped = {"type": kind, "status": status, "lastTransitionTime": "2026-01-01T00:01:00Z"}
+    lab.api.set_status(JOB, NAME, conditions=[stamped])
+    is_over = status == "True" and kind != "Suspended"
+    assert (await the_job(lab)).running is not is_over
+
+
 async def test_a_job_that_cannot_start_says_why() -> None:
     lab = await started()
     waiting = {"reason": "ErrImagePull", "message": "not found"}

@@ -4,6 +4,7 @@ import io
 import os
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -223,6 +224,29 @@ def test_the_loss_budget_says_why_it_is_what_it_is_and_what_helps() -> None:
     assert "kubectl bookie scrub --cluster demo" in text
     silent = shown(with_status(cluster_of("healthy"), loss_budget=None), 1500)
     assert "budget      not known yet" in silent
+
+
+@pytest.mark.parametrize("since", list(permutations((10, 40, 70))))
+def test_what_is_refused_to_several_is_shown_once_since_the_first(since: tuple[int, ...]) -> None:
+    blocked = tuple(
+        Blocked(action="Restart", predicate="Paused", bookie=bookie_name(n), since=moment(at))
+        for n, at in enumerate(since)
+    )
+    text = shown(with_status(cluster_of("healthy"), blocked=blocked), 100)
+    [line] = [line for line in text.splitlines() if "refused by" in line]
+    assert "bookie-0, bookie-1, bookie-2  refused by Paused  90s" in line
+
+
+@pytest.mark.parametrize("recovered", [0, 3])
+@pytest.mark.parametrize("copied", [0, 40])
+def test_an_incident_says_how_many_entries_came_back_by_recovery_or_by_copies(
+    recovered: int, copied: int
+) -> None:
+    limbo = cluster_of("limbo")
+    done = {"entries_recovered": recovered, "entries_copied": copied}
+    incidents = tuple(one.model_copy(update=done) for one in limbo.status.incidents)
+    text = " ".join(shown(with_status(limbo, incidents=incidents), 617).split())
+    assert (f"; {recovered + copied} entries brought" in text) is bool(recovered + copied)
 
 
 def test_a_rollout_is_seen_at_each_bookie() -> None:
