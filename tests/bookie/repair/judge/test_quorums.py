@@ -3,11 +3,15 @@
 from typing import Any
 
 import pytest
+from bookie.ids import LedgerId
 from bookie.repair.jobs.audit_job import AuditRequest, Checks, audit
 from bookie.repair.judge.quorums import (
     LEDGERS_NAMED,
+    Ledgers,
+    Shape,
     all_quorums,
     quorum_of,
+    quorums_json,
 )
 from bookie.repair.look.digests import DigestSettings
 from bookie.repair.look.survey import BulkAudit, total_of
@@ -72,3 +76,21 @@ async def test_they_are_counted_and_the_first_named_over_any_batches(lab: Repair
     assert (shape.copies, found.count) == (1, LEDGERS_NAMED + 3)
     assert list(found.first) == [one.ledger_id for one in ledgers[:LEDGERS_NAMED]]
     assert total_of([BulkAudit(quorums=whole), BulkAudit()]).quorums == whole
+
+
+SHAPES = [Shape(copies, ack) for copies in (1, 2, 3) for ack in range(1, copies + 1)]
+
+
+@pytest.mark.parametrize("missing", range(len(SHAPES)))
+def test_the_ledgers_with_the_fewest_copies_are_named_whatever_their_ack_quorum(
+    missing: int,
+) -> None:
+    """Of a closed ledger more copies are certain than its ack quorum."""
+    shapes = [shape for number, shape in enumerate(SHAPES) if number > missing]
+    found = quorums_json(
+        {shape: Ledgers(1, (LedgerId(SHAPES.index(shape)),)) for shape in shapes}, None
+    )
+    lowest = min((shape.copies for shape in shapes), default=None)
+    named = [SHAPES.index(shape) for shape in shapes if shape.copies == lowest]
+    assert (found["copies_lowest"], found["ledgers_lowest"]) == (lowest, named)
+    assert found["ack_lowest"] == min((shape.ack_quorum for shape in shapes), default=None)
