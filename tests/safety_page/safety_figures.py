@@ -295,6 +295,17 @@ def _chaos(figures: Figures) -> str:
     )
 
 
+def _story_mutants(figures: Figures) -> str:
+    return _table(
+        "| story | planted | red by its claim | of | revision |",
+        (
+            (row["story"], row["bug"], "yes" if row["is_caught"] else "NO", row["date"],
+             row["revision"])
+            for row in figures["rows"]
+        ),
+    )  # fmt: skip
+
+
 def _counts(faults: Mapping[str, int]) -> str:
     return ", ".join(f"{kind} {count:,}" for kind, count in sorted(faults.items()))
 
@@ -310,6 +321,7 @@ _SECTIONS: Final[tuple[tuple[str, str, Callable[[Figures], str]], ...]] = (
     ("mutation", "Small changes, made by a machine (`make mutation-nightly`)", _mutation),
     ("soak", "Real processes (`make soak`)", _soak),
     ("chaos", "Kubernetes under strikes (`make chaos`)", _chaos),
+    ("e2e-mutants", "Planted bugs that stories must see (`make e2e-mutants`)", _story_mutants),
     ("judge", "Judged by the stock Java client (`make judge-local`)", _judge),
     ("judge-mutants", "Faults that the judge must see (`make judge-mutants`)", _judge_mutants),
 )

@@ -38,6 +38,7 @@ def test_no_committed_figure_tells_of_a_failure() -> None:
     assert {run["exit_code"] for run in found["judge"]["runs"]} == {0}
     assert found.get("chaos", {"found": ""})["found"] == ""
     assert all(row["is_caught"] for row in found["judge-mutants"]["rows"])
+    assert all(row["is_caught"] for row in found["e2e-mutants"]["rows"])
 
 
 def test_figures_go_between_the_markers_and_nowhere_else() -> None:

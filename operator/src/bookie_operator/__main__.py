@@ -129,6 +129,13 @@ def _checked_lease(_context: click.Context, _option: click.Parameter, path: str)
     type=click.Path(file_okay=False, path_type=Path),
     help="Where the operator keeps its own certificates and keys of clusters with TLS; in memory.",
 )
+@click.option(
+    "--page-port",
+    default=8081,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="The web page of all clusters, for `kubectl port-forward` alone; 0: none.",
+)
 @errors_shown
 def run(
     namespaces: tuple[str, ...],
@@ -136,6 +143,7 @@ def run(
     verbose: bool,
     lease_path: str,
     credentials: Path | None,
+    page_port: int,
 ) -> None:
     """The operator on Kubernetes: reconcile BookieClusters until it gets SIGTERM."""
     from bookie_operator.serve import serve  # kopf takes a second; other commands need none
@@ -146,6 +154,7 @@ def run(
         verbose=verbose,
         lease_path=lease_path,
         credentials=credentials,
+        page_port=page_port,
     )
 
 

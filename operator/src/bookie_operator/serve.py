@@ -18,6 +18,8 @@ from bookie.errors import BookieError
 
 from bookie_operator.handlers import Operator, check_installed, operate
 from bookie_operator.metrics import OperatorMetrics, serve_http
+from bookie_operator.page.serving import serve_page
+from bookie_operator.page.shown import Fresh, Shown, shown
 from bookie_operator.platform.kubernetes.api import CLUSTER, Api, NotServedError, Object
 from bookie_operator.platform.kubernetes.dynamic_api import ApiServer, DynamicApi
 from bookie_operator.platform.kubernetes.lease import Lease, LeaseGuard, acquire, keep
@@ -35,19 +37,26 @@ def serve(
     verbose: bool,
     lease_path: str = "",
     credentials: Path | None = None,
+    page_port: int = 0,
 ) -> None:
-    """Until SIGTERM or SIGINT; fleets go on without an operator. `credentials`: where its own may
-    lie; None = in a folder that is deleted at the end."""
+    """Until SIGTERM or SIGINT; fleets go on without an operator.
+
+    `credentials`: where its own may lie; None = in a folder that is deleted at the end.
+    `page_port`: of the web page, for this pod alone; 0 = none.
+    """
     logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, format=LOG_FORMAT)
     for noisy in ("kopf.objects", "aiohttp.access", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     # It warns of every try while the store is away; the status and one event tell that once.
     logging.getLogger("kazoo").setLevel(logging.ERROR)
     with TemporaryDirectory(prefix="bookie-operator-") as scratch:
-        asyncio.run(_serve(namespaces, port, lease_path, credentials or Path(scratch)))
+        own = credentials or Path(scratch)
+        asyncio.run(_serve(namespaces, port, lease_path, own, page_port))
 
 
-async def _serve(namespaces: Sequence[str], port: int, lease_path: str, credentials: Path) -> None:
+async def _serve(
+    namespaces: Sequence[str], port: int, lease_path: str, credentials: Path, page_port: int
+) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -58,6 +67,7 @@ async def _serve(namespaces: Sequence[str], port: int, lease_path: str, credenti
         stop=stop,
         lease_path=lease_path,
         credentials=credentials,
+        page_port=page_port,
     )
 
 
@@ -68,6 +78,7 @@ async def run(
     stop: asyncio.Event,
     lease_path: str = "",
     credentials: Path | None = None,
+    page_port: int = 0,
 ) -> None:
     """Serve until `stop` is set. No namespaces = all of them.
 
@@ -76,7 +87,7 @@ async def run(
     """
     server = await ApiServer.connect()
     metrics = OperatorMetrics()
-    http = await serve_http(metrics, host=HTTP_HOST, port=port)
+    http = [await serve_http(metrics, host=HTTP_HOST, port=port)]
     make = partial(
         Operator,
         metrics=metrics,
@@ -84,6 +95,9 @@ async def run(
         names_proved=are_names_proved(os.environ),
     )
     try:
+        if page_port:
+            source = Fresh(partial(_clusters, server, namespaces))
+            http.append(await serve_page(source, port=page_port))
         await check_installed(DynamicApi(server, next(iter(namespaces), "")))
         if lease_path:
             namespace, _slash, name = lease_path.partition("/")
@@ -94,8 +108,14 @@ async def run(
             operator = make(lambda namespace: DynamicApi(server, namespace))
             await operate(operator, namespaces, stop)
     finally:
-        await http.cleanup()
+        for runner in http:
+            await runner.cleanup()
         await server.close()
+
+
+async def _clusters(server: ApiServer, namespaces: Sequence[str]) -> list[Shown]:
+    """All that the operator looks after, or stands by to."""
+    return [shown(body) for body in await _listed(server, namespaces)]
 
 
 async def _lead(
@@ -156,11 +176,17 @@ def clusters_left(namespaces: Sequence[str]) -> list[str]:
 async def _clusters_left(namespaces: Sequence[str]) -> list[str]:
     server = await ApiServer.connect()
     try:
-        found: list[Object] = []
-        for namespace in namespaces or ("",):
-            found += await DynamicApi(server, namespace).list(CLUSTER)
+        found = await _listed(server, namespaces)
     except NotServedError:
         return []
     finally:
         await server.close()
     return sorted(f"{one['metadata']['namespace']}/{one['metadata']['name']}" for one in found)
+
+
+async def _listed(server: ApiServer, namespaces: Sequence[str]) -> list[Object]:
+    """Every BookieCluster; no namespaces = in all of them."""
+    found: list[Object] = []
+    for namespace in namespaces or ("",):
+        found += await DynamicApi(server, namespace).list(CLUSTER)
+    return found

@@ -8,8 +8,8 @@ from bookie.hosts import at_port, loopback
 
 from bookie_operator.errors import LocalError
 from bookie_operator.local.stored import stored_cluster
-from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.page.serving import KEY, serve_page
+from bookie_operator.page.shown import Shown
 from bookie_operator.platform.folders import LocalFolders, operator_pid, read_json, write_json
 
 KEY_BYTES: Final = 16
@@ -26,7 +26,7 @@ async def serve(folders: LocalFolders, port: int | None) -> web.AppRunner | None
     if port is None:
         return None
 
-    async def source() -> list[BookieCluster]:
+    async def source() -> list[Shown]:
         cluster = stored_cluster(folders)
         return [cluster] if cluster is not None else []
 

@@ -14,6 +14,7 @@ from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.page.bookies import bookies_table
 from bookie_operator.page.markup import escaped, line_of, list_of
 from bookie_operator.page.script import SCRIPT
+from bookie_operator.page.shown import Shown, Unreadable
 from bookie_operator.page.style import STYLE
 from bookie_operator.page.timeline import timeline
 from bookie_operator.status_tree.tree import (
@@ -43,9 +44,9 @@ STATE: Final = (
 )
 
 
-def document(clusters: Sequence[BookieCluster], *, now: datetime) -> str:
+def document(clusters: Sequence[Shown], *, now: datetime) -> str:
     """A whole page, that keeps itself current."""
-    names = ", ".join(one.metadata.name for one in clusters) or "no cluster"
+    names = ", ".join(_name_of(one)[1] for one in clusters) or "no cluster"
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -56,34 +57,51 @@ def document(clusters: Sequence[BookieCluster], *, now: datetime) -> str:
     )
 
 
-def content(clusters: Sequence[BookieCluster], *, now: datetime) -> str:
+def content(clusters: Sequence[Shown], *, now: datetime) -> str:
     """What changes of it."""
     if not clusters:
         return NO_CLUSTER
     parts = [_contents_table(clusters)] if len(clusters) > 1 else []
-    return "\n".join([*parts, *(_cluster(one, now) for one in clusters)])
+    return "\n".join([*parts, *(_article(one, now) for one in clusters)])
 
 
-def _id_of(cluster: BookieCluster) -> str:
-    where = cluster.metadata
-    return escaped(f"{where.namespace}-{where.name}" if where.namespace else where.name)
+def _name_of(one: Shown) -> tuple[str, str]:
+    """Namespace, which the local platform may have none of, and name."""
+    about = one if isinstance(one, Unreadable) else one.metadata
+    return about.namespace, about.name
 
 
-def _contents_table(clusters: Sequence[BookieCluster]) -> str:
+def _id_of(one: Shown) -> str:
+    return escaped("-".join(filter(None, _name_of(one))))
+
+
+def _head(one: Shown) -> str:
+    if isinstance(one, Unreadable):
+        return f'BookieCluster {escaped(one.name)} <span class="bad">not readable</span>'
+    return line_of(headline(one))
+
+
+def _contents_table(clusters: Sequence[Shown]) -> str:
     """Links to each of many clusters."""
     links = "".join(
-        f'<li><a id="to-{_id_of(one)}" href="#{_id_of(one)}">{line_of(headline(one))}</a></li>'
+        f'<li><a id="to-{_id_of(one)}" href="#{_id_of(one)}">{_head(one)}</a> '
+        f'<span class="dim">{escaped(_name_of(one)[0])}</span></li>'
         for one in clusters
     )
     return f'<nav aria-label="clusters"><ul>{links}</ul></nav>'
 
 
+def _article(one: Shown, now: datetime) -> str:
+    namespace = escaped(_name_of(one)[0])
+    where = f'<p class="dim">namespace {namespace}</p>' if namespace else ""
+    why = f"<p>{escaped(one.why)}</p>" if isinstance(one, Unreadable) else _cluster(one, now)
+    return f'<article id="{_id_of(one)}"><h1>{_head(one)}</h1>{where}{why}</article>'
+
+
 def _cluster(cluster: BookieCluster, now: datetime) -> str:
-    status, name = cluster.status, _id_of(cluster)
-    namespace = f'<p class="dim">namespace {escaped(cluster.metadata.namespace)}</p>'
-    bookies = bookies_table(status, id_of=name, now=now)
+    status = cluster.status
+    bookies = bookies_table(status, id_of=_id_of(cluster), now=now)
     parts = [
-        f"<h1>{line_of(headline(cluster))}</h1>{namespace if cluster.metadata.namespace else ''}",
         _section("Conditions", list_of(condition_lines(status, now))),
         _section("Bookies", bookies if status.bookies else "<p>none reported yet</p>"),
     ]
@@ -95,7 +113,7 @@ def _cluster(cluster: BookieCluster, now: datetime) -> str:
         parts.append(_section("Incidents", figure + list_of(newest)))
     parts.append(_section("Audits and repairs", list_of(work(status, now))))
     parts.append(_section("Promises", list_of(facts(cluster))))
-    return f'<article id="{name}">{"".join(parts)}</article>'
+    return "".join(parts)
 
 
 def _section(title: str, inner: str) -> str:

@@ -6,7 +6,6 @@ there is no key: only `kubectl port-forward` reaches its loopback, and that asks
 """
 
 import hmac
-from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -16,11 +15,9 @@ from bookie.errors import BookieError
 from bookie.hosts import at_port, loopback
 
 from bookie_operator.errors import LocalError
-from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.page.document import POLICY, content, document
+from bookie_operator.page.shown import Source
 
-Source = Callable[[], Awaitable[Sequence[BookieCluster]]]
-"""The clusters to show, as they are now."""
 HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 KEY: Final = "key"
 """Of the query, and of the cookie that takes its place."""
