@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import Incident, IncidentOutcome
+from bookie_operator.model.status import DiskStatus, Incident, IncidentOutcome
 from bookie_operator.page.document import POLICY, content, document
 from bookie_operator.page.markup import line_of
 from bookie_operator.page.timeline import BAR_LEAST, NAMES, WIDTH, timeline
@@ -166,3 +166,26 @@ def test_a_superseded_incident_is_called_so() -> None:
 
 def test_without_incidents_there_is_no_figure() -> None:
     assert timeline([], now=NOW) == ""
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "said"),
+    [
+        (("ok", "new"), "2 ok"),
+        (("ok", "stale"), "1 of 2 not ok"),
+        (("", ""), "2 not looked at yet"),
+        (("ok", ""), "1 not looked at yet"),
+        (("", "empty"), "1 of 2 not ok"),
+    ],
+)
+def test_disks_are_ok_only_once_a_boot_has_said_so(verdicts: tuple[str, ...], said: str) -> None:
+    cluster = cluster_of("healthy")
+    disks = tuple(
+        DiskStatus(name=f"ledger-{place}", role="ledger", verdict=verdict)
+        for place, verdict in enumerate(verdicts)
+    )
+    bookie = cluster.status.bookies[0].model_copy(update={"disks": disks})
+    status = cluster.status.model_copy(update={"bookies": (bookie,)})
+    text = content([cluster.model_copy(update={"status": status})], now=NOW)
+    [summary] = re.findall(r"<summary[^>]*>(.*?)</summary>", text)
+    assert Parsed(summary).text == said

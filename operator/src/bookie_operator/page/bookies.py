@@ -75,9 +75,13 @@ def _limbo(bookie: BookieStatus) -> str:
 def _disks(bookie: BookieStatus, id_of: str) -> str:
     if not bookie.disks:
         return ""
-    odd = odd_disks(bookie)
-    word = Text(f"{len(odd)} of {len(bookie.disks)} not ok", "yellow") if odd else None
-    summary = line_of(word) if word is not None else f"{len(bookie.disks)} ok"
+    odd, unseen = odd_disks(bookie), [disk for disk in bookie.disks if not disk.verdict]
+    word = Text(f"{len(bookie.disks)} ok")
+    if odd:
+        word = Text(f"{len(odd)} of {len(bookie.disks)} not ok", "yellow")
+    elif unseen:
+        word = Text(f"{len(unseen)} not looked at yet", "dim")
+    summary = line_of(word)
     name = f"{id_of}-{escaped(bookie.id)}-disks"
     listed = list_of([disk_text(disk) for disk in bookie.disks])
     return f'<details id="{name}"><summary id="{name}-of">{summary}</summary>{listed}</details>'
