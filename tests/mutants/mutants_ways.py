@@ -21,6 +21,10 @@ WAYS: Final = (
     "tests/bookie/server/test_add_paths.py::"
     "test_whatever_way_adds_take_one_oracle_says_what_becomes_of_them"
 )
+LACS: Final = (
+    "tests/bookie/server/test_add_paths.py::"
+    "test_a_run_says_the_highest_lac_of_its_adds_wherever_that_is"
+)
 BITS: Final = (
     "tests/bookie/wire/test_stock_blocks.py::"
     "test_whatever_bit_of_a_frame_is_flipped_no_block_says_else_than_the_codec"
@@ -45,7 +49,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         file=STOCK_ADDS,
         old="EntryId(max(NO_ENTRY, int(block.lacs[rows].max())))",
         new="EntryId(max(NO_ENTRY, int(block.lacs[rows][-1])))",
-        tests=(WAYS,),
+        tests=(LACS,),
     ),
     planted(
         "three rows at unequal distances count as even",

@@ -239,16 +239,43 @@ async def test_whatever_way_adds_take_one_oracle_says_what_becomes_of_them(
         await prepared.check()
 
 
-@pytest.mark.parametrize("at", range(len(KEY)))
-@pytest.mark.parametrize(("kind", "make"), [(V2Client, V2), (V3Client, V3)], ids=["v2", "v3"])
-def test_no_adds_whose_keys_differ_anywhere_are_one_run(kind: Any, make: Any, at: int) -> None:
-    client, changed = kind(None, None), KEY[:at] + b"?" + KEY[at + 1 :]
-    keys = [changed if n == 30 else KEY for n in range(60)]
-    frames = [client.add(7, n, payload=b"some", key=key) for n, key in enumerate(keys)]
+def gathered(kind: Any, make: Any, adds: Sequence[Add]) -> AddGather:
+    """What becomes of adds that are parsed as a block."""
+    client = kind(None, None)
+    frames = [
+        client.add(add.ledger_id, add.entry_id, lac=add.lac, key=add.key, payload=add.payload)
+        for add in adds
+    ]
     data = bytearray(b"".join(struct.pack(">i", len(frame)) + frame for frame in frames))
     wire, gather = make(), AddGather(make(), FrameBuffers())
     block = BlockScan().find(wire, memoryview(data))
     assert block is not None
     gather.add_block(block)
+    return gather
+
+
+STOCK_WIRES = pytest.mark.parametrize(
+    ("kind", "make"), [(V2Client, V2), (V3Client, V3)], ids=["v2", "v3"]
+)
+
+
+@pytest.mark.parametrize("at", range(len(KEY)))
+@STOCK_WIRES
+def test_no_adds_whose_keys_differ_anywhere_are_one_run(kind: Any, make: Any, at: int) -> None:
+    changed = KEY[:at] + b"?" + KEY[at + 1 :]
+    keys = [changed if n == 30 else KEY for n in range(60)]
+    gather = gathered(kind, make, [Add(7, n, key, False, -1, b"x") for n, key in enumerate(keys)])
     runs = [(run.frame.first_entry_id, run.frame.count, run.master_key) for run in gather.runs()]
     assert runs == [(0, 30, KEY), (30, 1, changed), (31, 29, KEY)]
+
+
+@pytest.mark.parametrize("at", [0, 1, 30, 58, 59])
+@STOCK_WIRES
+def test_a_run_says_the_highest_lac_of_its_adds_wherever_that_is(
+    kind: Any, make: Any, at: int
+) -> None:
+    lacs = [40 if n == at else n % 30 - 1 for n in range(60)]
+    gather = gathered(
+        kind, make, [Add(7, 60 + n, KEY, False, lac, b"x") for n, lac in enumerate(lacs)]
+    )
+    assert [run.frame.lac for run in gather.runs()] == [40]
