@@ -24,13 +24,12 @@ from bookie_operator.local.down import GRACE_DEFAULT_S
 from bookie_operator.local.down import down as take_all_down
 from bookie_operator.local.environment import exports
 from bookie_operator.local.live_view import LiveScreen, PlainScreen, cluster_view
-from bookie_operator.local.stored import manifest_of, stored_cluster
+from bookie_operator.local.stored import known_cluster, manifest_of, stored_cluster
 from bookie_operator.local.up import Ports, add_task, up_detached
 from bookie_operator.local.up import up as run_operator
 from bookie_operator.local.waiting import wait_whole
 from bookie_operator.local.watch import watch as watch_cluster
 from bookie_operator.local.web_page import url_of
-from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.crd import documents
 from bookie_operator.platform.folders import LocalFolders, operator_pid
 
@@ -250,7 +249,7 @@ def watch(directory: Path) -> int:
 def status(directory: Path, output: str) -> int:
     """The cluster as its status file tells it. Exit code 1 when no operator keeps it current."""
     folders = LocalFolders(directory)
-    cluster = _cluster(folders)
+    cluster = known_cluster(folders)
     if output == "json":
         click.echo(json.dumps(cluster.as_dict(), indent=2))
     else:
@@ -274,7 +273,7 @@ def page(directory: Path) -> None:
 @errors_shown
 def metadata(directory: Path) -> None:
     """The address of the metadata store, as `bookie` and clients take it."""
-    click.echo(_cluster(LocalFolders(directory)).status.metadata.url)
+    click.echo(known_cluster(LocalFolders(directory)).status.metadata.url)
 
 
 @local.command()
@@ -283,7 +282,7 @@ def metadata(directory: Path) -> None:
 def env(directory: Path) -> None:
     """What reaches the cluster, for a shell: eval "$(bookie-operator local env)"."""
     folders = LocalFolders(directory)
-    click.echo(exports(folders, _cluster(folders)), nl=False)
+    click.echo(exports(folders, known_cluster(folders)), nl=False)
 
 
 @local.command()
@@ -369,13 +368,6 @@ def _disk(name: str) -> faults.DiskName:
     if not bookie or not disk:
         raise LocalError(f"found {name!r}, expected BOOKIE.DISK such as bookie-0.ledger-1")
     return BookieId(bookie), disk
-
-
-def _cluster(folders: LocalFolders) -> BookieCluster:
-    cluster = stored_cluster(folders)
-    if cluster is None:
-        raise LocalError(f"nothing was ever brought up in {folders.root}: choose --dir")
-    return cluster
 
 
 def _grace(folders: LocalFolders) -> float:

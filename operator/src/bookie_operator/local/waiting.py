@@ -12,7 +12,7 @@ from bookie.ids import BookieId
 
 from bookie_operator.errors import LocalError
 from bookie_operator.local.down import running_bookies
-from bookie_operator.local.stored import stored_cluster
+from bookie_operator.local.stored import known_cluster
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import BookieState, ConditionType
 from bookie_operator.platform.folders import LocalFolders, operator_pid
@@ -43,9 +43,7 @@ def wait_whole(folders: LocalFolders, *, timeout_s: float) -> float:
 
 
 def _looked(folders: LocalFolders) -> list[str]:
-    cluster = stored_cluster(folders)
-    if cluster is None:
-        raise LocalError(f"nothing was ever brought up in {folders.root}: choose --dir")
+    cluster = known_cluster(folders)
     started = {bookie: process.created for bookie, process in running_bookies(folders).items()}
     return lacking(cluster, started, reached_at=folders.status_file.stat().st_mtime)
 

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final, NoReturn
 
-from bookie_operator.errors import LocalError
 from bookie_operator.local.live_view import EVENTS_SHOWN
-from bookie_operator.local.stored import stored_cluster
+from bookie_operator.local.stored import known_cluster
 from bookie_operator.local.up import Screen
 from bookie_operator.plan.actions import Event
 from bookie_operator.platform.folders import LocalFolders, operator_pid
@@ -30,9 +29,7 @@ def watch(
     """
     shown, was_kept = 0, True
     while True:
-        cluster = stored_cluster(folders)
-        if cluster is None:
-            raise LocalError(f"nothing was ever brought up in {folders.root}: choose --dir")
+        cluster = known_cluster(folders)
         events = list(folders.events())
         if len(events) < shown:  # the oldest file has been dropped
             shown = max(len(events) - EVENTS_SHOWN, 0)

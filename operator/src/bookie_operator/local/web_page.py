@@ -21,6 +21,8 @@ async def serve(folders: LocalFolders, port: int | None) -> web.AppRunner | None
     The key stays as long as the folder does: a page that is open goes on after a restart.
     """
     before: dict[str, Any] = read_json(folders.page_file) or {}
+    if port is None and not before:
+        return None
     key = str(before.get(KEY) or secrets.token_urlsafe(KEY_BYTES))
     write_json(folders.page_file, {"port": port, KEY: key})
     if port is None:

@@ -7,7 +7,13 @@ from rich.text import Text
 
 from bookie_operator.model.status import BookieStatus, ClusterStatus, RepairState
 from bookie_operator.page.markup import escaped, line_of, list_of
-from bookie_operator.status_tree.bookies import STATE_STYLES, disk_text, odd_disks, repair_text
+from bookie_operator.status_tree.bookies import (
+    STATE_STYLES,
+    disk_text,
+    last_stop,
+    odd_disks,
+    repair_text,
+)
 
 HEADS: Final = ("bookie", "state", "epoch", "last stop", "limbo", "disks", "node", "restarts")
 
@@ -59,10 +65,7 @@ def _state(bookie: BookieStatus, now: datetime) -> str:
 
 def _stop(bookie: BookieStatus) -> str:
     stop = bookie.last_shutdown
-    if stop is None:
-        return ""
-    reason = stop.reason or ("CleanStop" if stop.clean else "UncleanShutdown")
-    return line_of(Text(reason, "" if stop.clean else "yellow"))
+    return line_of(Text(last_stop(bookie), "" if stop is None or stop.clean else "yellow"))
 
 
 def _limbo(bookie: BookieStatus) -> str:

@@ -96,11 +96,11 @@ def _line(bookie: BookieStatus, status: ClusterStatus) -> Text:
         f"  epoch {bookie.boot_epoch or '-':<{epochs}}",
     )
     stop = bookie.last_shutdown
-    stops = max(len(_stop(other)) for other in status.bookies)
+    stops = max(len(last_stop(other)) for other in status.bookies)
     if stops:
         style = "" if stop is None or stop.clean else "yellow"
         text.append("  ")
-        text.append(f"{_stop(bookie):<{stops}}", style)
+        text.append(f"{last_stop(bookie):<{stops}}", style)
     if bookie.disks and all(disk.verdict in GOOD_VERDICTS for disk in bookie.disks):
         text.append(f"  {count(len(bookie.disks), 'disk')} ok", "dim")
     elif bookie.state in BOOTED:
@@ -114,7 +114,8 @@ def _line(bookie: BookieStatus, status: ClusterStatus) -> Text:
     return text
 
 
-def _stop(bookie: BookieStatus) -> str:
+def last_stop(bookie: BookieStatus) -> str:
+    """How the process before this boot ended, in a word; empty before the first boot."""
     stop = bookie.last_shutdown
     if stop is None:
         return ""
