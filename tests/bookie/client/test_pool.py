@@ -2,12 +2,11 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
-import uvloop
 from bookie.client.pool import BookiePool, PoolSettings
 from bookie.errors import UnavailableError
 from bookie.frames.build import build_run
@@ -29,6 +28,7 @@ from bookie.wire.native import (
     ReadRequest,
 )
 from run_server import RunServer, greeted, register, reply_to
+from uvloop_story import on_uvloop, run_on_uvloop
 
 B0 = BookieId("b0")
 KEY = bytes(20)
@@ -407,6 +407,7 @@ async def test_a_cancelled_read_does_no_harm(bench: Bench) -> None:
     assert await bench.add(b"a") is Status.OK
 
 
+@on_uvloop
 def test_works_on_uvloop() -> None:
     async def story() -> None:
         bench = await Bench().start()
@@ -415,11 +416,7 @@ def test_works_on_uvloop() -> None:
         assert [body[MASTER_KEY_BYTES:] for _op, body in bench.server.requests] == frames
         await bench.stop()
 
-    def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(main())
-
-    run(story)
+    run_on_uvloop(story())
     gc.collect()
 
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import uvloop
 from bookie.frames.entry import Buffer
 from bookie.protocol.status import Status
 from bookie.server.connections import BUFFER_BYTES, DataServer, RunConnection
@@ -24,6 +23,7 @@ from bookie.wire.native import (
     envelope_header,
 )
 from server_lab import ServerLab
+from uvloop_story import on_uvloop, run_on_uvloop
 
 
 def message(request_id: int, body: bytes = b"", op: Op = Op.FORCE) -> bytes:
@@ -423,6 +423,7 @@ async def received(client: Client, count: int) -> list[bytes]:
     return [bytes((await client.receive()).body) for _ in range(count)]
 
 
+@on_uvloop
 def test_works_on_uvloop() -> None:
     async def story() -> None:
         service = EchoService()
@@ -436,8 +437,7 @@ def test_works_on_uvloop() -> None:
             service.make_room(100)
             assert await receiving == bodies
 
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(story())
+    run_on_uvloop(story())
 
 
 # ---- greetings ----------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from typing import Any
 
 import grpc
 import pytest
-import uvloop
 from bookie.hosts import loopback
 from bookie.metadata.store import ADMIN_ENDPOINT
 from bookie.protocol.status import Status
@@ -27,6 +26,7 @@ from bookie.wire.stock.messages import Outcome
 from server_lab import KEY, ME, ServerLab, frame
 from stock_client import V2Client, V3Client
 from storage_kit import ids
+from uvloop_story import on_uvloop, run_on_uvloop
 
 MIB = 1 << 20
 SERVICE = pb.DESCRIPTOR.services_by_name["BookieAdmin"]
@@ -291,13 +291,16 @@ async def test_more_connections_than_are_allowed_wait_for_no_handshake(fleet: Fl
     await fleet.server.until_status(lambda: fleet.add_as(tls), Status.OK)
 
 
+@on_uvloop
 def test_the_stories_hold_on_uvloop(authority: Authority, tmp_path: Path) -> None:
     """It has a TLS of its own."""
 
     async def story(number: int, told: Any) -> None:
         lab = FleetLab(ServerLab(tmp_path / str(number)), authority)
-        await told(lab)
-        await lab.server.end()
+        try:
+            await told(lab)
+        finally:
+            await lab.server.end()
 
     stories = [
         test_a_client_of_the_fleet_adds_under_tls,
@@ -307,8 +310,7 @@ def test_the_stories_hold_on_uvloop(authority: Authority, tmp_path: Path) -> Non
         test_more_connections_than_are_allowed_wait_for_no_handshake,
     ]
     for number, told in enumerate(stories):
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(story(number, told))
+        run_on_uvloop(story(number, told))
 
 
 # ---- the control plane --------------------------------------------------------------------------
