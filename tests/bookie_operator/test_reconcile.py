@@ -22,7 +22,7 @@ from bookie_operator.observe import NEW_COOKIES_MAX, Observer, may_have_left
 from bookie_operator.observed import JobKind, LeftOver
 from bookie_operator.reconcile import Reconciler
 from fake_platform import FakeControl, FakePlatform
-from operator_scenes import at, bookie, cluster, fix_request, task
+from operator_scenes import at, audited, bookie, cluster, fix_request, task
 
 B0 = BookieId("bookie-0")
 
@@ -456,6 +456,44 @@ async def test_nothing_is_restarted_for_a_task_whose_status_could_not_be_written
     loop.platform.publish_task = written  # type: ignore[method-assign]
     await loop.run(1)
     assert instance(loop, "bookie-1") == "bookie-1-1+"
+
+
+def kinds(loop: Loop) -> list[JobKind]:
+    return [job.kind for job in loop.platform.jobs_seen.values()]
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked"),
+    [(JobKind.AUDIT, "audit"), (JobKind.SCRUB, "scrub"), (JobKind.MEND, "repair"),
+     (JobKind.REREPLICATE, "rereplicate")],
+)  # fmt: skip
+async def test_no_job_begins_for_a_task_whose_status_could_not_be_written(
+    loop: Loop, kind: JobKind, asked: str
+) -> None:
+    """It names the job: without it another one would begin as soon as that one has ended."""
+    await loop.settle()
+
+    async def refused(name: str, status: object) -> None:
+        raise UnavailableError("bookietasks/status")
+
+    loop.platform.jobs_seen["demo-audit-1"] = audited(began=loop.seconds)
+    written, loop.platform.publish_task = loop.platform.publish_task, refused  # type: ignore[method-assign,assignment]
+    loop.platform.tasks_seen = [task(asked)]
+    await loop.run(3)
+    assert kinds(loop) == [JobKind.AUDIT]
+    loop.platform.publish_task = written  # type: ignore[method-assign]
+    await loop.run(1)
+    assert kinds(loop) == [JobKind.AUDIT, kind]
+
+
+async def test_a_job_that_is_due_waits_for_no_status_of_a_task(loop: Loop) -> None:
+    async def refused(name: str, status: object) -> None:
+        raise UnavailableError("bookietasks/status")
+
+    loop.platform.publish_task = refused  # type: ignore[method-assign,assignment]
+    loop.platform.tasks_seen = [task("audit")]
+    await loop.settle()
+    assert kinds(loop) == [JobKind.AUDIT]
 
 
 def instance(loop: Loop, name: str) -> str:

@@ -25,6 +25,7 @@ from bookie_operator.plan.actions import (
     ReplaceBookie,
     ReplaceVolume,
     RestartBookie,
+    StartJob,
     StopJob,
     bookie_of,
 )
@@ -216,9 +217,10 @@ def _reason_of(error: BookieError) -> str:
 
 
 def _without(made: Plan, unwritten: Sequence[str], observed: Observed) -> Plan:
-    """The plan without what takes away disks or processes for tasks whose status is not written.
+    """The plan without what would be done twice for tasks whose status is not written.
 
-    The status names what goes: without it the next pass would take what has come in its place.
+    The status names the disk or process that goes: without it the next pass would take what has
+    come in its place. It names the job: without it another one would begin when that one ends.
     """
     tasks = {task.metadata.name: task.spec.bookie for task in observed.tasks}
     bookies = {tasks.get(name, "") for name in unwritten}
@@ -226,8 +228,16 @@ def _without(made: Plan, unwritten: Sequence[str], observed: Observed) -> Plan:
         action
         for action in made.actions
         if not (_takes_what_is_named(action) and bookie_of(action) in bookies)
+        and not _begins_only_for(action, unwritten)
     ]
     return replace(made, actions=tuple(kept))
+
+
+def _begins_only_for(action: Action, tasks: Sequence[str]) -> bool:
+    """A job that would not begin without these."""
+    if not isinstance(action, StartJob) or not action.asked_by:
+        return False
+    return set(action.asked_by) <= set(tasks)
 
 
 def _takes_what_is_named(action: Action) -> bool:

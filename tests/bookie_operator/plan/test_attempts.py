@@ -98,6 +98,18 @@ def test_each_says_which_attempt_failed_and_waits_longer_each_time(
 
 
 @every
+def test_each_that_failed_need_not_wait_when_the_spec_is_another(
+    cycle: Lifecycle[Any], kind: JobKind, place: str, engine: str
+) -> None:
+    """What made it fail may be mended."""
+    failed = {"attempt": 1, "failures": 3, "next_at": at(999), "message": "no image"}
+    before = getattr(ClusterStatus(), place).model_copy(update=failed)
+    for generation, next_at in ((0, at(999)), (1, at(999)), (7, None)):
+        status = cycle.followed(seen((), **{place: before}, observed_generation=generation))
+        assert (status.next_at, status.failures) == (next_at, 3)
+
+
+@every
 def test_each_counts_a_job_that_vanished_as_failed(
     cycle: Lifecycle[Any], kind: JobKind, place: str, engine: str
 ) -> None:

@@ -7,7 +7,7 @@ for (a process instance, a volume uid), so that it does nothing when that has ch
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -240,7 +240,8 @@ class StartJob:
 
     `decision`: of a job that carries out a person's, which needs no `engine`. `options`: more words
     for the engine's command line. `disks`: of one that rebuilds indexes: its bookie is stopped
-    before. `shows`: whose certificate it has, where that is not the one of all jobs.
+    before. `shows`: whose certificate it has, where that is not the one of all jobs. `asked_by`:
+    the tasks that it begins for, empty when it begins without any.
     """
 
     name: str
@@ -253,6 +254,7 @@ class StartJob:
     options: tuple[str, ...] = ()
     disks: tuple[str, ...] = ()
     shows: Principal | None = None
+    asked_by: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

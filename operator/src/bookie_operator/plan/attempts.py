@@ -22,6 +22,7 @@ from bookie_operator.model.status import (
     ScrubStatus,
     whole_milliseconds,
 )
+from bookie_operator.model.task import BookieTask
 from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import Action, StartJob, StopJob
 from bookie_operator.plan.deadlines import backoff, overdue
@@ -43,6 +44,12 @@ class Lifecycle(Generic[Status]):
 
     def followed(self, pass_: Pass) -> Status:
         """The status after looking at the newest job of this kind."""
+        status = self._looked(pass_)
+        if pass_.is_new_generation:  # what made the last one fail may be mended
+            status = status.model_copy(update={"next_at": None})
+        return status
+
+    def _looked(self, pass_: Pass) -> Status:
         previous = self.last(pass_.previous)
         jobs = [job for job in pass_.observed.jobs if job.kind is self.kind]
         job = max(jobs, key=lambda job: job.attempt, default=None)
@@ -76,8 +83,9 @@ class Lifecycle(Generic[Status]):
         *,
         bookie_id: BookieId | None = None,
         options: tuple[str, ...] = (),
+        asked_by: Sequence[BookieTask] = (),
     ) -> StartJob:
-        """The attempt after the last one that `status` knows."""
+        """The attempt after the last one that `status` knows. `asked_by`: see `StartJob`."""
         attempt = status.attempt + 1
         return StartJob(
             name=f"{pass_.name}-{self.kind.value}-{attempt}",
@@ -86,6 +94,7 @@ class Lifecycle(Generic[Status]):
             attempt=attempt,
             bookie_id=bookie_id,
             options=options,
+            asked_by=tuple(task.metadata.name for task in asked_by),
         )
 
     def _failed(self, pass_: Pass, attempt: int, ended: datetime, why: str) -> Status:

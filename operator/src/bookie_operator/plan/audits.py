@@ -70,8 +70,6 @@ class AuditReasons:
 def audits(pass_: Pass, reasons: AuditReasons, *, mended_at: datetime | None = None) -> Audits:
     """`mended_at`: when a repair of findings ended last."""
     status = AUDITS.followed(pass_)
-    if pass_.is_new_generation:  # what made the last one fail may be mended
-        status = status.model_copy(update={"next_at": None})
     if reasons.is_asked:
         status = status.model_copy(update={"asked_at": whole_milliseconds(pass_.now)})
     actions = AUDITS.stops(pass_)
@@ -89,15 +87,19 @@ def audits(pass_: Pass, reasons: AuditReasons, *, mended_at: datetime | None = N
         return Audits(status, actions)
     changed = (pass_.previous.scrub.finished_at, mended_at)
     is_mended = any(moment is not None and not is_younger(status, moment) for moment in changed)
-    if _is_wanted(
+    asked_by = pass_.waiting(TaskType.AUDIT)
+    is_wanted = _is_wanted(
         pass_,
         incidents=reasons.incidents,
         status=status,
         is_loss=reasons.is_loss_possible,
         is_better_now=is_mended or (reasons.is_held and _waited(status, pass_.now, HELD_AGAIN_S)),
         is_taking_out=reasons.is_taking_out,
-    ):
-        actions.append(AUDITS.start(pass_, status, options=_options(pass_)))
+    )
+    if is_wanted or asked_by:
+        options = _options(pass_)
+        for_tasks = () if is_wanted else asked_by
+        actions.append(AUDITS.start(pass_, status, options=options, asked_by=for_tasks))
     return Audits(status, actions)
 
 
@@ -163,8 +165,7 @@ def _is_wanted(
     is_better_now: bool,
     is_taking_out: bool,
 ) -> bool:
-    if pass_.waiting(TaskType.AUDIT):
-        return True
+    """Without a task that asks for one."""
     if is_taking_out:  # its silence would look like last copies, and hold up what follows
         return False
     for changed_at in (

@@ -41,16 +41,16 @@ def mends(pass_: Pass, auditing: Audits, *, gives_way_to: str) -> Mends:
     audit = auditing.status
     status = _counted(MENDS.followed(pass_), pass_.previous.mend, audit)
     actions = MENDS.stops(pass_, gives_way_to=gives_way_to)
-    is_asked = any(map(is_for_all, pass_.waiting(TaskType.REPAIR)))
-    is_wanted = is_asked or _is_due(pass_, status, audit)
-    if pass_.running(JobKind.MEND) or not is_wanted:
+    asked_by = [task for task in pass_.waiting(TaskType.REPAIR) if is_for_all(task)]
+    is_due = _is_due(pass_, status, audit)
+    if pass_.running(JobKind.MEND) or not (is_due or asked_by):
         return Mends(status, actions, [])
     if pass_.spec.paused:
         return Mends(status, actions, [Refusal("Repair", "Paused", "spec.paused is true")])
     busy = any(job.running and job.kind not in _GIVES_WAY for job in pass_.observed.jobs)
     is_free = not (busy or auditing.wants_to_run)
     if is_free and not gives_way_to and pass_.is_settled:
-        actions.append(MENDS.start(pass_, status))
+        actions.append(MENDS.start(pass_, status, asked_by=() if is_due else asked_by))
     return Mends(status, actions, [])
 
 

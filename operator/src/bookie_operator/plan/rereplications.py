@@ -59,7 +59,7 @@ def rereplications(pass_: Pass, *, gives_way_to: str, is_loss_possible: bool) ->
     if wish.status.phase is TaskPhase.PENDING:  # what failed before was another wish
         status = status.model_copy(update={"failures": 0, "next_at": None})
     bookie_id = BookieId(wish.spec.bookie) if wish.spec.bookie else None
-    start = REREPLICATIONS.start(pass_, status, bookie_id=bookie_id)
+    start = REREPLICATIONS.start(pass_, status, bookie_id=bookie_id, asked_by=[wish])
     return Rereplications(status, [start], wish.metadata.name)
 
 

@@ -29,8 +29,10 @@ def scrubs(pass_: Pass, *, gives_way_to: str) -> Scrubs:
     status = _with_schedule(pass_, status)
     actions = SCRUBS.stops(pass_, gives_way_to=gives_way_to)
     may_start = not (pass_.running(JobKind.SCRUB) or gives_way_to or pass_.spec.paused)
-    if may_start and pass_.is_settled and _is_wanted(pass_, status):
-        actions.append(SCRUBS.start(pass_, status, options=_options(pass_.spec)))
+    is_due, asked_by = _is_due(pass_, status), pass_.waiting(TaskType.SCRUB)
+    if may_start and pass_.is_settled and (is_due or asked_by):
+        options, for_tasks = _options(pass_.spec), () if is_due else asked_by
+        actions.append(SCRUBS.start(pass_, status, options=options, asked_by=for_tasks))
     return Scrubs(status, actions)
 
 
@@ -48,9 +50,7 @@ def _with_schedule(pass_: Pass, status: ScrubStatus) -> ScrubStatus:
     return status.model_copy(update={"scheduled_at": since})
 
 
-def _is_wanted(pass_: Pass, status: ScrubStatus) -> bool:
-    if pass_.waiting(TaskType.SCRUB):
-        return True
+def _is_due(pass_: Pass, status: ScrubStatus) -> bool:
     last = status.started_at or status.scheduled_at
     if status.failures and status.next_at is not None:
         if status.failures < pass_.spec.repair.max_attempts:
