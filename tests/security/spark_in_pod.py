@@ -81,7 +81,14 @@ def ask_for_work(host: str, settings: tuple[str, ...], secret: str) -> tuple[boo
         text, code = str(error.stderr), 0
     said = [words for words in REFUSALS if words in text]
     is_refused = bool(code and said) and REGISTERED not in text and is_open(host)
-    return is_refused, ", ".join(said) or f"ended with {code}: {text[-300:]}"
+    return is_refused, ", ".join(said) or f"ended with {code}: {reasons(text)}"
+
+
+def reasons(text: str) -> str:
+    """The exceptions in what a JVM printed, without where they were thrown."""
+    named = [line.strip() for line in text.splitlines() if "Exception" in line or "ERROR" in line]
+    thrown = [line for line in named if not line.startswith("at ")]
+    return "; ".join(thrown[-5:]) or text[-300:]
 
 
 def by_bytes(host: str) -> tuple[bool, str]:
