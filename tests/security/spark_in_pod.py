@@ -34,6 +34,7 @@ REFUSALS: Final = (
     *("Unknown challenge message", "Authentication failed", "SecurityException"),
     *CLOSED,
 )
+UNREACHED: Final = "Connection refused"
 WAIT_S: Final = 90.0
 
 
@@ -72,16 +73,25 @@ def ask_for_work(host: str, settings: tuple[str, ...], secret: str) -> tuple[boo
     words += ["--executor-id", "99", "--hostname", "127.0.0.1", "--bind-address", "127.0.0.1"]
     words += ["--cores", "1", "--app-id", "any", "--resourceProfileId", "0"]
     environment = os.environ | ({SECRET: secret} if secret else {})
+    end = time.monotonic() + WAIT_S
+    code, text = ended(words, environment)
+    while UNREACHED in text and time.monotonic() < end:  # nobody was asked anything
+        time.sleep(1.0)
+        code, text = ended(words, environment)
+    said = [words for words in REFUSALS if words in text]
+    is_refused = bool(code and said) and REGISTERED not in text and is_open(host)
+    return is_refused, ", ".join(said) or f"ended with {code}: {reasons(text)}"
+
+
+def ended(words: list[str], environment: dict[str, str]) -> tuple[int, str]:
+    """The exit code of a JVM, 0 when it does not end, and all that it printed."""
     try:
         done = subprocess.run(
             words, env=environment, capture_output=True, text=True, timeout=WAIT_S, check=False
         )
-        text, code = done.stdout + done.stderr, done.returncode
     except subprocess.TimeoutExpired as error:
-        text, code = str(error.stderr), 0
-    said = [words for words in REFUSALS if words in text]
-    is_refused = bool(code and said) and REGISTERED not in text and is_open(host)
-    return is_refused, ", ".join(said) or f"ended with {code}: {reasons(text)}"
+        return 0, str(error.stderr)
+    return done.returncode, done.stdout + done.stderr
 
 
 def reasons(text: str) -> str:
