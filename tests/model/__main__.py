@@ -1,7 +1,7 @@
 """`python tests/model`: the protocol's model, its mutants and the published counterexamples.
 
-Without options, the gate; `--nightly`, the larger models; `--gentle`, a rule not built; with any
-bound, that one model; with `--mutant NAME`, that broken rule with its story.
+Without options, the gate; `--nightly`, the larger models; `--gentle` and `--dirty`, rules not
+built; with any bound, that one model; with `--mutant NAME`, that broken rule with its story.
 """
 
 import argparse
@@ -14,6 +14,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
+import model_dirty
 from bookie.testing.figures import tell
 from model_gentle import CONDITIONS, LONG, QUICK
 from model_mutants import MUTANTS
@@ -67,6 +68,7 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--json", type=Path, default=DEFAULT_JSON, help="where the figures go")
     parser.add_argument("--nightly", action="store_true", help="the larger models")
     parser.add_argument("--gentle", action="store_true", help="the gentler rule of issue 5 item 7")
+    parser.add_argument("--dirty", action="store_true", help="the dirty notes of issue 24 item 1")
     parser.add_argument("--mutant", choices=[m.name for m in MUTANTS], help="one broken rule")
     parser.add_argument("--workers", type=int, default=2, help="processes at once")
     parser.add_argument("--states-max", type=int, help="stop after so many states")
@@ -112,11 +114,14 @@ def run(chosen: argparse.Namespace, workers: Executor) -> Runs:
         models = workers.map(checked_case, QUICK)
         mutants = workers.map(plant, CONDITIONS)
         return Runs(show([replay_gentle()]), show(models), show(mutants))
+    if chosen.dirty:
+        models = workers.map(checked_case, model_dirty.QUICK)
+        return Runs(models=show(models), mutants=show(workers.map(plant, model_dirty.LIES)))
     if chosen.nightly:
         larger = chain(
             workers.map(checked_case, SEEDED),
             workers.map(checked, NIGHTLY),
-            workers.map(checked_case, LONG),
+            workers.map(checked_case, (*LONG, *model_dirty.LONG)),
         )
         return Runs(models=show(larger))
     models, mutants = workers.map(checked, GATE), workers.map(plant, MUTANTS)

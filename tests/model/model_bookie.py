@@ -8,6 +8,7 @@ only a copy needs another that has the entry (`held_elsewhere`).
 from collections.abc import Iterator
 from typing import NamedTuple, TypeVar
 
+from model_notes import REQUESTS, WRITES, Notes
 from model_rules import BootFence, Bounds, ClearWhen, HeldBy, Rules
 from model_state import (
     ASKED,
@@ -63,12 +64,15 @@ class BookieMoves:
     def __init__(self, bounds: Bounds, rules: Rules) -> None:
         self._bounds = bounds
         self._rules = rules
+        self._notes = Notes(bounds, rules)
         self._tail = 1 << bounds.entries
 
     def all(self, shared: Shared, bookie: Bookie) -> Iterator[Effect]:
         if bookie.serves:
             yield from self._takes(shared, bookie)
             yield from self._clears(shared, bookie)
+            for verb, after in self._notes.moves(bookie):
+                yield Act(verb), shared, after
             if shared.status is Status.DELETED:
                 yield from self._collects(shared, bookie)
         if bookie.run is not Run.UP:
@@ -100,20 +104,24 @@ class BookieMoves:
         if rules.boundary_goes_with_limbo:
             return False
         is_noticed = rules.marker_holds and rules.boot_awaited and rules.tombstones
-        return is_noticed and rules.boot_fence is BootFence.ALL
+        return self._notes.keep_fences and is_noticed and rules.boot_fence is BootFence.ALL
 
     # Requests
     def _takes(self, shared: Shared, bookie: Bookie) -> Iterator[Effect]:
         for entry, add in enumerate(bookie.adds):
-            if add in (Add.REQUEST, Add.LATE_REQUEST):
+            if add in REQUESTS and (self._refusal(bookie) or self._notes.may_answer_add(bookie)):
                 yield self._take_add(shared, bookie, entry)
+        if not self._refusal(bookie):
+            for entry, after in self._notes.stores_early(bookie):
+                lac = max(after.lac, shared.lacs[entry])
+                yield Act("stores_early", entry), shared, after._replace(lac=lac)
         for who, desk in enumerate(bookie.desks):
             if desk.fence == Ask.REQUEST:
                 yield self._take_fence(shared, bookie, who)
             if desk.read is ASKED:
                 yield from self._take_read(shared, bookie, who)
             for entry, write in enumerate(desk.writes):
-                if write in (Write.REQUEST, Write.LATE_REQUEST):
+                if write in WRITES and self._notes.may_answer_write_back(bookie):
                     yield self._take_write(shared, bookie, who, entry)
 
     def _take_add(self, shared: Shared, bookie: Bookie, entry: int) -> Effect:
@@ -165,15 +173,19 @@ class BookieMoves:
     # Stop and boot
     def _stops(self, shared: Shared, bookie: Bookie) -> Iterator[Effect]:
         left = shared._replace(crashes=shared.crashes - 1)
+        bookie = self._notes.stopped(bookie)
         for kept in self._kept(bookie):
             fence = bookie.fence if self._rules.fence_durable else Fence.NONE
             after = bookie._replace(held=kept, fence=fence, lac=self._lac_of(shared, kept))
             yield Act("stops", kept), left, self._stopped(left, after)
+            for noteless in self._notes.without_notes(after) if self._bounds.disk_loss else ():
+                yield Act("loses_notes", kept), left, self._stopped(left, noteless)
         if self._bounds.disk_loss:
             empty = bookie._replace(
                 held=0, synced=0, vouched=0, lac=0, fence=Fence.NONE, mark=Mark.NONE
             )
-            yield Act("loses_disk"), left, self._stopped(left, empty)
+            for after in self._notes.without_disks(empty):
+                yield Act("loses_disk"), left, self._stopped(left, after)
 
     def _kept(self, bookie: Bookie) -> Iterator[int]:
         if not self._bounds.partial_loss:
@@ -189,6 +201,7 @@ class BookieMoves:
         """A stop that forgets nothing, and a boot that looks if there is anything to check."""
         left = shared._replace(restarts=shared.restarts - 1)
         at_boot = bookie.at_boot or self._seen(shared, AtBoot.RECOVERING_LATER)
+        bookie = self._notes.stopped(bookie)
         return Act("restarts"), left, bookie._replace(synced=bookie.held, at_boot=at_boot)
 
     def _stopped(self, shared: Shared, bookie: Bookie) -> Bookie:
@@ -206,8 +219,9 @@ class BookieMoves:
         return Act("boots"), shared, self._boot(shared, bookie)
 
     def _boot(self, shared: Shared, bookie: Bookie) -> Bookie:
-        bookie = bookie._replace(run=Run.UP)
-        if not self._rules.marker_holds:
+        is_in_doubt = self._notes.is_in_doubt(bookie)
+        bookie = bookie._replace(run=Run.UP, replaced=False)
+        if not (self._rules.marker_holds and is_in_doubt):
             return bookie
         if self._fences_at_boot(shared, bookie) and not bookie.fence:
             # Who is told FENCED either way need not know by which of the two.
@@ -339,6 +353,7 @@ def new_bookie(bounds: Bounds, *, is_member: bool) -> Bookie:
         at_boot=AtBoot.NOT_RECOVERING,
         run=Run.UP,
         owns=(2 << bounds.entries) - 1 if is_member else 0,
+        noted=not bounds.notes,
         seat=Seat.MEMBER if is_member else Seat.NONE,
         adds=(Add.NONE,) * bounds.entries,
         desks=(desk,) * bounds.recoverers,

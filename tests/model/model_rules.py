@@ -35,6 +35,14 @@ class HeldBy(Enum):
     NONE = "none"
 
 
+class NoteGoes(Enum):
+    """When a checkpoint takes back the note that a ledger may have unsynced entries."""
+
+    CLEAN = "once all that is here is synced"
+    ENDED = "at its end, whatever came meanwhile"
+    BEGUN = "at its begin"
+
+
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """The size of a model: one ledger, one writer, ensemble = write set.
@@ -48,6 +56,7 @@ class Bounds:
     could not decide; `stale_starts`: it may act on metadata it read before others changed them.
     `reader`: someone tails. `accept_loss`: a person accepts a possible loss. `delete`: the closed
     ledger may be deleted and collected. `io_errors`: a read of what is held may fail.
+    `notes`: bookies keep dirty notes and make checkpoints (`model_notes`).
     """
 
     write_quorum: int = 3
@@ -70,6 +79,7 @@ class Bounds:
     accept_loss: bool = False
     delete: bool = False
     io_errors: bool = False
+    notes: bool = False
 
     @property
     def coverage(self) -> int:
@@ -130,3 +140,9 @@ class Rules:
     unacks_replaced: bool = True
     commits_before_use: bool = True
     fenced_is_failure: bool = False
+    # research: dirty notes; they matter within `Bounds.notes` only
+    note_before_answer: bool = True
+    notes_of_write_backs: bool = True
+    stores_before_note: bool = False
+    note_goes: NoteGoes = NoteGoes.CLEAN
+    doubts_lost_disks: bool = True

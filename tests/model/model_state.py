@@ -129,7 +129,9 @@ class Desk(NamedTuple):
 class Bookie(NamedTuple):
     """One bookie. `owns`: entries that the store's fragments attribute to it; the bit after the
     last entry of the model stands for all later ones. `vouched`: durable when a mark was cleared.
-    `at_boot`: kept while the mark is an unchecked one.
+    `at_boot`: kept while the mark is an unchecked one. `noted`: durably, that something here may be
+    unsynced. `flushing`: what the checkpoint under way will have synced, -1 = none is. `replaced`:
+    its next boot finds disks that are not what they were.
     """
 
     held: int
@@ -144,6 +146,9 @@ class Bookie(NamedTuple):
     seat: Seat
     adds: tuple[Add, ...]
     desks: tuple[Desk, ...]
+    noted: bool = True
+    flushing: int = -1
+    replaced: bool = False
 
     @property
     def serves(self) -> bool:
