@@ -28,8 +28,10 @@ ENTRIES: Final = 3
 PASSWORD: Final = b"churn"
 AT_ONCE: Final = 32
 CHURNERS: Final = 2
-LEDGERS_MIN: Final = 150
+LEDGERS_MIN: Final = 210
 """Of one churner: fewer, and one of them might change at every look."""
+CLOSED_AT_BEGIN: Final = 60
+"""So that each kind of change can be made from the first one on."""
 
 
 def spread(rng: random.Random) -> tuple[BookieId, ...]:
@@ -56,7 +58,12 @@ async def send(
     frame = build_run(ledger_id, first, entries, lac=EntryId(lac), flags=FLAG_RECOVERY)
     answer: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
     key = master_key(PASSWORD)
-    cluster.peers.add_run(bookie_id, master_key=key, frame=frame, on_reply=answer.set_result)
+
+    def on_reply(status: Status) -> None:
+        if not answer.done():  # who waited may be cancelled by now
+            answer.set_result(status)
+
+    cluster.peers.add_run(bookie_id, master_key=key, frame=frame, on_reply=on_reply)
     status = await answer
     assert status is Status.OK, f"{bookie_id} answered {status.name} to ledger {ledger_id}"
 
@@ -116,19 +123,22 @@ class Churner:
         self._done = done
         self._ledgers: list[LedgerId] = []
         self._ends: dict[LedgerId, int] = {}
+        self._closed: set[LedgerId] = set()
 
     async def begin(self) -> None:
         for _ in range(LEDGERS_MIN):
             await self._create()
+        for _ in range(CLOSED_AT_BEGIN):
+            await self._close()
 
     async def run(self) -> None:
         changes = (self._create, self._grow, self._replace, self._copy, self._close, self._delete)
         while True:
             await self._rng.choice(changes)()
 
-    async def _picked(self, *states: LedgerState) -> LedgerMetadata | None:
-        found = (await self._cluster.store.read_ledger(self._rng.choice(self._ledgers))).value
-        return found if found.state in states else None
+    async def _picked(self, *, is_closed: bool) -> LedgerMetadata:
+        of_state = [one for one in self._ledgers if (one in self._closed) is is_closed]
+        return (await self._cluster.store.read_ledger(self._rng.choice(of_state))).value
 
     async def _create(self) -> None:
         ledger = await new_ledger(self._cluster, spread(self._rng))
@@ -138,16 +148,12 @@ class Churner:
         self._done["created"] += 1
 
     async def _grow(self) -> None:
-        ledger = await self._picked(LedgerState.OPEN)
-        if ledger is not None:
-            await self._write(ledger, 2)
-            self._done["grown"] += 1
+        await self._write(await self._picked(is_closed=False), 2)
+        self._done["grown"] += 1
 
     async def _replace(self) -> None:
         """The writer loses a member: a new fragment from the first entry nobody acknowledged."""
-        ledger = await self._picked(LedgerState.OPEN)
-        if ledger is None:
-            return
+        ledger = await self._picked(is_closed=False)
         end, last = self._ends[ledger.ledger_id], ledger.last_fragment
         kept = ledger.fragments if last.first_entry_id < end else ledger.fragments[:-1]
         fragment = Fragment(EntryId(end), self._with_another(last.ensemble))
@@ -158,9 +164,7 @@ class Churner:
 
     async def _copy(self) -> None:
         """A closed ledger leaves a bookie: copied, and only then named."""
-        ledger = await self._picked(LedgerState.CLOSED)
-        if ledger is None:
-            return
+        ledger = await self._picked(is_closed=True)
         before = ledger.fragments[0].ensemble
         after = self._with_another(before)
         ids = range(ledger.last_entry_id + 1)
@@ -175,11 +179,11 @@ class Churner:
         self._done["re-replicated"] += 1
 
     async def _close(self) -> None:
-        ledger = await self._picked(LedgerState.OPEN)
-        if ledger is not None:
-            end = EntryId(self._ends[ledger.ledger_id] - 1)
-            await self._store(replace(ledger, state=LedgerState.CLOSED, last_entry_id=end))
-            self._done["closed"] += 1
+        ledger = await self._picked(is_closed=False)
+        end = EntryId(self._ends[ledger.ledger_id] - 1)
+        await self._store(replace(ledger, state=LedgerState.CLOSED, last_entry_id=end))
+        self._closed.add(ledger.ledger_id)
+        self._done["closed"] += 1
 
     async def _delete(self) -> None:
         """From the metadata; bookies let go of it by themselves."""
