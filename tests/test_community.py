@@ -33,6 +33,7 @@ SUBJECTS: Final = (
     "Charts",
     "Local platform",
     "Images",
+    "Documentation",
     "Proof",
 )
 """What a bullet begins with, in the order of a section's bullets."""
