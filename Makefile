@@ -88,6 +88,7 @@ bench-operator: install ; PYTHONPATH=tests/support $(BIN)/python -m benchmarks.b
 snapshot: install ; PYTHONPATH=tests/support:tests/versions $(BIN)/python tests/versions $(VERSION)
 crds: install ; $(BIN)/bookie-operator crds --dir crds && $(BIN)/bookie-operator crds --dir charts/bookie-operator/files && $(BIN)/python charts/values_schema.py
 man: install ; $(BIN)/python supply/man_pages.py docs/man
+reference: install ; $(BIN)/python supply/reference_pages.py docs/reference
 site: install ; NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 dashboards: install ; $(BIN)/python charts/dashboards.py
 dashboards-proof: install ; PYTHONPATH=tests/support:charts $(BIN)/python tests/panels --json $(RESULTS)/dashboards.json
@@ -156,4 +157,4 @@ release:
 load:
 	kind load docker-image --name $(CLUSTER) $(IMAGES:%=bookie-operator/%:$(TAG))
 
-.PHONY: install demo lines lint types test test-java test-apache test-pulsar test-dlog test-security test-security-kind test-ipv6 proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale fuzz soak judge judge-local judge-mutants e2e e2e-mutants chaos bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds man site dashboards dashboards-proof older-chart base wheels cert-manager constraints images sbom provenance contents scan release load
+.PHONY: install demo lines lint types test test-java test-apache test-pulsar test-dlog test-security test-security-kind test-ipv6 proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale fuzz soak judge judge-local judge-mutants e2e e2e-mutants chaos bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds man reference site dashboards dashboards-proof older-chart base wheels cert-manager constraints images sbom provenance contents scan release load
