@@ -27,6 +27,7 @@ INDENT: Final = 2
 """Spaces before what belongs to an item of a list, as the repository's web view takes them."""
 LINK: Final = re.compile(r"(?<=\]\()([^)#\s:]+)(?=(?:#[^)]*)?\))")
 FENCE: Final = re.compile(r"^ *(```|~~~)")
+PICTURE: Final = re.compile(r'<img [^>]*src="(?:\.\./)*(pictures/[\w-]+\.svg)"[^>]*>')
 ITEM: Final = re.compile(r"^ *([-*]|[0-9]+\.) ")
 
 
@@ -47,6 +48,12 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, *, page: Page, **_: object) -> str:
     source = page.file.abs_src_path
     return markdown if source is None else moved(markdown, Path(source))
+
+
+def on_page_content(html: str, **_: object) -> str:
+    """Drawings become part of the page: their words can be selected and found, and they are light
+    or dark as the page is."""
+    return PICTURE.sub(lambda found: (DOCS / found[1]).read_text(encoding="utf-8"), html)
 
 
 def place(path: Path) -> str:
