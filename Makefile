@@ -6,6 +6,7 @@ SEEDS ?= 2000
 FIRST ?=
 TOTAL ?=
 RESULTS ?= build/proof
+DIST ?= build/dist
 MINUTES ?= 2
 LEDGERS ?= 10000
 STORY ?= repair
@@ -79,6 +80,7 @@ cert-manager:
 	cd e2e/cert-manager && CGO_ENABLED=0 go build -o $(CURDIR)/build/cert-manager/controller github.com/cert-manager/cert-manager/cmd/controller
 	cp -r "$$(cd e2e/cert-manager && go list -m -f '{{.Dir}}' github.com/cert-manager/cert-manager)/deploy/crds" build/cert-manager/ && chmod -R u+w build/cert-manager
 test-ipv6: install ; PYTHONPATH=tests/support $(BIN)/python tests/ipv6
+test-packages: dist ; $(BIN)/python tests/packages $(DIST)
 bench: install ; $(BIN)/python -m benchmarks
 bench-full: install ; $(BIN)/python -m benchmarks --full --publish
 bench-gate: install ; $(BIN)/python -m benchmarks --gate
@@ -93,6 +95,9 @@ site: install ; NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 dashboards: install ; $(BIN)/python charts/dashboards.py
 dashboards-proof: install ; PYTHONPATH=tests/support:charts $(BIN)/python tests/panels --json $(RESULTS)/dashboards.json
 older-chart: install ; $(BIN)/python e2e/fixtures/older_chart.py
+
+# Wheel and sdist: the same bytes whenever, and in whichever clone, a commit is built.
+dist: install ; rm -rf $(DIST) && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m hatchling build -d $(DIST)
 
 # Container images: bookie, operator, repair. BASE=... for another base.
 # Without a registry of images or packages: `make base wheels DEBIAN=IMAGE`, then OFFLINE=1.
@@ -157,4 +162,4 @@ release:
 load:
 	kind load docker-image --name $(CLUSTER) $(IMAGES:%=bookie-operator/%:$(TAG))
 
-.PHONY: install demo lines lint types test test-java test-apache test-pulsar test-dlog test-security test-security-kind test-ipv6 proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale fuzz soak judge judge-local judge-mutants e2e e2e-mutants chaos bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds man reference site dashboards dashboards-proof older-chart base wheels cert-manager constraints images sbom provenance contents scan release load
+.PHONY: install demo lines lint types test test-java test-apache test-pulsar test-dlog test-security test-security-kind test-ipv6 test-packages dist proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale fuzz soak judge judge-local judge-mutants e2e e2e-mutants chaos bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds man reference site dashboards dashboards-proof older-chart base wheels cert-manager constraints images sbom provenance contents scan release load

@@ -34,6 +34,7 @@ SUBJECTS: Final = (
     "Local platform",
     "Images",
     "Documentation",
+    "Packages",
     "Proof",
 )
 """What a bullet begins with, in the order of a section's bullets."""
