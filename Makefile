@@ -97,7 +97,7 @@ dashboards-proof: install ; PYTHONPATH=tests/support:charts $(BIN)/python tests/
 older-chart: install ; $(BIN)/python e2e/fixtures/older_chart.py
 
 # Wheel and sdist: the same bytes whenever, and in whichever clone, a commit is built.
-dist: install ; rm -rf $(DIST) && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m hatchling build -d $(DIST)
+dist: install ; rm -rf $(DIST) && SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python -m hatchling build -d $(DIST)
 
 # Container images: bookie, operator, repair. BASE=... for another base.
 # Without a registry of images or packages: `make base wheels DEBIAN=IMAGE`, then OFFLINE=1.
@@ -117,6 +117,12 @@ endif
 SUPPLY := build/supply
 PARTS := bookie operator repair build java
 SOURCE ?=
+# Of a release; DRY=1: a trial of the tree as it is, before anything is committed or pushed.
+VERSION ?=
+DRY ?=
+DIGESTS ?=
+RELEASE := build/release
+EPOCH = $(shell git log -1 --format=%ct 2>/dev/null)
 REVISION := $(shell git rev-parse HEAD 2>/dev/null)
 CREATED := $(shell TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null)
 LABELS = revision=$(REVISION) created=$(CREATED) version=$(TAG) base.name=$(if $(OFFLINE),bookie-operator/base:dev,$(BASE)) \
@@ -155,11 +161,27 @@ provenance: install ; $(BIN)/python supply/provenance.py --out $(SUPPLY) $(LABEL
 contents: install ; $(BIN)/python supply/contents.py $(IMAGES:%=bookie-operator/%:$(TAG))
 scan: install ; $(BIN)/python supply/scan.py --base $(if $(OFFLINE),bookie-operator/base:dev,$(BASE)$(BASE_DIGEST:%=@%))
 
-release:
-	$(PYTHON) supply/release.py --digest '$(BASE_DIGEST)' --tag '$(TAG)'
-	$(MAKE) images sbom provenance contents scan
+# Writes a version into every file that names one: supply/release_version.py knows them all.
+version: install ; $(BIN)/python supply/release_version.py $(VERSION) && $(MAKE) crds man
+packed-charts: install ; SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python supply/packed_charts.py --out $(DIST) $(DIGESTS:%=--digest %)
+
+# Everything that a release has, in build/release; it pushes nothing. DIGESTS='bookie=sha256:... ...' of pushed images.
+release: install
+	$(BIN)/python supply/release.py --digest '$(BASE_DIGEST)' --version '$(VERSION)' --source '$(SOURCE)' $(if $(DRY),--dry)
+	$(MAKE) dist packed-charts DIST=$(RELEASE)
+	$(MAKE) release-images
+	$(BIN)/python supply/release_notes.py $(VERSION) >$(RELEASE)/RELEASE_NOTES.md
+	cd $(RELEASE) && rm -f .gitignore locked.txt && sha256sum * >../SHA256SUMS && mv ../SHA256SUMS .
+	cat $(RELEASE)/SHA256SUMS
+
+# Of the machine's own architecture alone.
+release-images:
+	@if [ -z '$(IMAGES)' ]; then echo 'SKIPPED: images, and what is said of them: IMAGES is empty'; \
+	elif docker info >/dev/null 2>&1; then $(MAKE) images sbom provenance contents scan TAG=$(VERSION) SUPPLY=$(RELEASE); \
+	else echo "SKIPPED: images, and what is said of them: $$(command -v docker >/dev/null && echo no docker daemon answers || echo docker is not on PATH)"; fi
+	@echo "NOT BUILT: images for another architecture than $$(uname -m)"
 
 load:
 	kind load docker-image --name $(CLUSTER) $(IMAGES:%=bookie-operator/%:$(TAG))
 
-.PHONY: install demo lines lint types test test-java test-apache test-pulsar test-dlog test-security test-security-kind test-ipv6 test-packages dist proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale fuzz soak judge judge-local judge-mutants e2e e2e-mutants chaos bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds man reference site dashboards dashboards-proof older-chart base wheels cert-manager constraints images sbom provenance contents scan release load
+.PHONY: install demo lines lint types test test-java test-apache test-pulsar test-dlog test-security test-security-kind test-ipv6 test-packages dist proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale fuzz soak judge judge-local judge-mutants e2e e2e-mutants chaos bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds man reference site dashboards dashboards-proof older-chart base wheels cert-manager constraints images sbom provenance contents scan version packed-charts release release-images load

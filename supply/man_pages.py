@@ -7,7 +7,6 @@ have them without building anything; tests/test_man_pages.py says when they are 
 import inspect
 import sys
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +15,7 @@ from bookie.cli.main import main as bookie
 from bookie_operator.__main__ import main as bookie_operator
 from bookie_operator.kubectl.__main__ import plugin
 from click_man.man import ManPage
+from release_version import version
 
 PROGRAMS: Final[dict[str, click.Group]] = {
     "bookie": bookie,
@@ -37,7 +37,7 @@ def _pages_of(context: click.Context) -> Iterator[tuple[str, str]]:
     command = context.command
     page = ManPage(context.command_path)
     page.date = ""  # a page is as old as the version that it names
-    page.version = f"bookie-operator {version('bookie-operator')}"
+    page.version = f"bookie-operator {version()}"
     text = inspect.cleandoc(command.help or "")
     page.short_help = text.partition("\n\n")[0].replace("\n", " ").rstrip(".")
     page.synopsis = " ".join(command.collect_usage_pieces(context))

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import click
 import pytest
+import release_notes
 import yaml
 from bookie.cli.main import main as bookie
 from bookie_operator.__main__ import main as bookie_operator
@@ -96,9 +97,17 @@ def subjects_by_section(changes: str) -> dict[tuple[str, str], list[str]]:
 
 
 def test_every_release_has_sections_of_known_names_in_their_order() -> None:
-    for release in re.split(r"^## ", CHANGES, flags=re.MULTILINE)[1:]:
-        found = sections_of(release)
-        assert found and found == [name for name in SECTIONS if name in found]
+    for release, text in release_notes.sections(CHANGES).items():
+        found = sections_of(text)
+        assert found or release == release_notes.UNRELEASED
+        assert found == [name for name in SECTIONS if name in found], release
+
+
+def test_what_is_unreleased_is_on_top_and_releases_have_dates_the_newest_first() -> None:
+    (unreleased, _none), *releases = release_notes.dates(CHANGES).items()
+    assert unreleased == release_notes.UNRELEASED
+    dates = [date for _release, date in releases]
+    assert all(dates) and dates == sorted(dates, reverse=True)
 
 
 def test_every_change_stands_in_a_section_and_begins_with_its_subject() -> None:

@@ -17,7 +17,6 @@ import contents
 import lock
 import provenance
 import pytest
-import release
 import sbom
 import scan
 from image_files import members, part_of
@@ -240,15 +239,6 @@ def test_the_wheel_that_was_used_is_named_where_it_lies(tmp_path: Path) -> None:
     [digest] = [provenance.sha256(path) for path in tmp_path.iterdir()]
     [found] = provenance.packages(LOCKED.replace(TWO, digest), tmp_path)
     assert (found["name"], found["digest"]) == ("one-1-py3-none-any.whl", {"sha256": digest})
-
-
-def test_a_release_needs_the_digest_of_its_base_and_a_tree_as_committed() -> None:
-    def lacking(digest: str, tag: str = "1", changes: str = "") -> list[str]:
-        return release.obstacles(digest, tag, version="1", changes=changes)
-
-    assert lacking(f"sha256:{ONE}") == []
-    assert "BASE_DIGEST is ''" in lacking("")[0] and lacking("python:3.11-slim")
-    assert lacking(f"sha256:{ONE}", tag="dev") and lacking(f"sha256:{ONE}", changes=" M a\n")
 
 
 # The scan

@@ -6,7 +6,7 @@ core by more than one release; figures of an earlier core within that are told, 
 
 import sys
 
-from bookie.testing.figures import core_digest
+from bookie.testing.figures import core_digest, release
 from safety_figures import (
     CHANGELOG,
     PAGE,
@@ -21,7 +21,7 @@ from safety_figures import (
 
 def main(arguments: list[str]) -> int:
     found = read_figures(PROOF)
-    wrong = too_old(found, releases_of(CHANGELOG.read_text(encoding="utf-8")))
+    wrong = too_old(found, releases_of(CHANGELOG.read_text(encoding="utf-8"), release()))
     for line in wrong:
         print(line, file=sys.stderr)
     core = core_digest()

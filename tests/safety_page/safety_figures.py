@@ -54,9 +54,10 @@ def read_figures(folder: Path) -> dict[str, Figures]:
     return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in files}
 
 
-def releases_of(changelog: str) -> list[str]:
-    """Every release that the change log names, the newest first."""
-    return re.findall(r"^## (\d+\.\d+\.\d+)", changelog, re.MULTILINE)
+def releases_of(changelog: str, current: str) -> list[str]:
+    """Every release that the change log names, the newest first; before them, where it has no
+    section yet, the one that these sources are on the way to."""
+    return list(dict.fromkeys([current, *re.findall(r"^## (\d\S*)", changelog, re.MULTILINE)]))
 
 
 def too_old(found: Mapping[str, Figures], releases: Sequence[str]) -> list[str]:

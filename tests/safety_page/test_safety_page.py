@@ -128,5 +128,8 @@ def test_seeds_that_failed_and_seeds_that_differ_are_told_core_by_core() -> None
     assert "Failed on core `older`: 7 (a rule)." in page
 
 
-def test_the_change_log_begins_with_the_release_of_these_sources() -> None:
-    assert releases_of(CHANGELOG.read_text(encoding="utf-8"))[0] == release()
+def test_the_release_on_the_way_comes_before_those_of_the_change_log() -> None:
+    log = "## Unreleased\n\n## 0.2.0 - 2026-12-01\n\n## 0.1.0 - 2026-11-30\n"
+    assert releases_of(log, "0.3.0") == ["0.3.0", "0.2.0", "0.1.0"]
+    assert releases_of(log, "0.2.0") == ["0.2.0", "0.1.0"]
+    assert releases_of(CHANGELOG.read_text(encoding="utf-8"), release())[0] == release()

@@ -18,6 +18,7 @@ SHRINKING: Final = frozenset({"types"})
 RISING: Final = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"})
 FALLING: Final = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems"})
 """Limits that may rise, and that may fall; or go."""
+OWN_IMAGE: Final = re.compile(r"^(bookie-operator/\w+):\d+\.\d+\.\d+$")
 
 
 def refused(older: Table, newer: Table) -> list[str]:
@@ -51,14 +52,24 @@ def _is_wider(name: str, was: Any, now: Any, added: list[str]) -> bool:
     if name in SHRINKING:
         # A null stands for nothing known: then any type is as good as another.
         return not was or set(now or ()) <= set(was)
-    if name == "default" and isinstance(was, Mapping) and isinstance(now, Mapping):
-        return was.items() <= now.items()
+    if name == "default":
+        was, now = _without_version(was), _without_version(now)
+        if isinstance(was, Mapping) and isinstance(now, Mapping):
+            return was.items() <= now.items()
+        return bool(was == now)
     if name == "required":
         return bool(was) and not now
     if name == "rules":
         more = [rule for rule in now or () if rule not in (was or ())]
         return all(_is_about(rule, added) for rule in more)
     return False
+
+
+def _without_version(default: Any) -> Any:
+    """Images of ours are of the release that names them: each release has other ones."""
+    if isinstance(default, Mapping):
+        return {name: _without_version(value) for name, value in default.items()}
+    return OWN_IMAGE.sub(r"\1", default) if isinstance(default, str) else default
 
 
 def _is_about(rule: str, added: list[str]) -> bool:

@@ -35,6 +35,7 @@ def change(was: dict[str, Any], now: dict[str, Any], path: str = "k.f") -> list[
         ({"takes": "a value"}, {"takes": "nothing"}),
         ({"bytes": "00"}, {"bytes": "01"}),
         ({"default": {"a": 1}}, {"default": {"a": 2}}),
+        ({"default": "bookie-operator/bookie:0.1.0"}, {"default": "bookie:0.2.0"}),
     ],
 )
 def test_what_narrows_or_changes_a_meaning_is_refused(
@@ -59,6 +60,7 @@ def test_what_narrows_or_changes_a_meaning_is_refused(
         ({"types": []}, {"types": ["text"]}),
         ({"types": ["number"]}, {"types": []}),
         ({"default": {"a": 1}}, {"default": {"a": 1, "b": 2}}),
+        ({"default": "bookie-operator/bookie:0.1.0"}, {"default": "bookie-operator/bookie:0.2.0"}),
     ],
 )
 def test_what_widens_is_not(was: dict[str, Any], now: dict[str, Any]) -> None:
