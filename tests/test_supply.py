@@ -19,6 +19,7 @@ import provenance
 import pytest
 import sbom
 import scan
+import single_file
 from image_files import members, part_of
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -26,7 +27,7 @@ from packaging.utils import canonicalize_name
 ROOT: Final = Path(__file__).parents[1]
 PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 CONSTRAINTS: Final = (ROOT / "constraints.txt").read_text(encoding="utf-8")
-PARTS: Final = ("bookie", "operator", "repair", "build", "java")
+PARTS: Final = ("bookie", "operator", "repair", "build", "java", "plugin")
 ONE, TWO = "a" * 64, "b" * 64
 LOCKED: Final = f"one==1 \\\n    --hash=sha256:{ONE} \\\n    --hash=sha256:{TWO}\n"
 
@@ -151,6 +152,18 @@ def test_a_bill_has_what_debian_python_and_java_say_is_there() -> None:
         "pkg:maven/io.netty/netty-all@4.1.9",
         "pkg:pypi/py-yaml@6.0",
     ]
+
+
+def test_a_bill_of_the_plugin_has_what_its_one_file_holds(tmp_path: Path) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        name = "site-packages/Py_Yaml-6.dist-info/METADATA"
+        archive.writestr(name, "Name: Py_Yaml\nVersion: 6\n\n")
+        archive.writestr("site-packages/yaml/METADATA", "")
+    files = {single_file.NAME: (packed.getvalue(), 0o755)}
+    path = tmp_path / "kubectl-bookie-linux-amd64.tar.gz"
+    path.write_bytes(single_file.archive_of(files, 0))
+    assert [str(one.purl) for one in sbom.of_plugin(path)] == ["pkg:pypi/py-yaml@6"]
 
 
 def test_a_bill_is_cyclonedx_by_its_own_schema() -> None:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from bookie.testing.simulation.history import History
+from bookie_operator.model.bookie_numbers import by_number
 from bookie_operator.model.cluster import ClusterSpec, check_transition
 from bookie_operator.model.status import NOT_REREPLICATED
 from bookie_operator.model.task import BookieTask, TaskType
-from bookie_operator.observed import by_number
 from planned_plan import Wish
 from planned_platform import SimPlatform
 

@@ -26,11 +26,12 @@ from bookie.wire.identity import Identity
 
 from bookie_operator.control import Addressee, Control
 from bookie_operator.errors import ForbiddenError
+from bookie_operator.model.bookie_numbers import by_number
 from bookie_operator.model.cluster import BookieCluster, bookie_name
 from bookie_operator.model.status import BOOKIES_MAX, ClusterStatus
 from bookie_operator.model.task import DECISION_JOBS, BookieTask
 from bookie_operator.model.tls import TlsMode
-from bookie_operator.observed import Bookie, LeftOver, MetadataView, Observed, by_number
+from bookie_operator.observed import Bookie, LeftOver, MetadataView, Observed
 from bookie_operator.platform import Platform
 from bookie_operator.tls_view import TlsView
 

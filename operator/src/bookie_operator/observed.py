@@ -110,12 +110,6 @@ class Bookie:
     """Why it has no process, `Reason: message`, in the platform's words; empty = not known."""
 
 
-def by_number(bookie_id: BookieId) -> tuple[str, int]:
-    """A sort key: `bookie-10` after `bookie-2`."""
-    stem, _, ordinal = bookie_id.rpartition("-")
-    return (stem, int(ordinal)) if ordinal.isdecimal() else (bookie_id, 0)
-
-
 @dataclass(frozen=True, slots=True)
 class LeftOver:
     """What there is of a bookie that the platform runs no more."""

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from bookie.ids import BookieId
 
 from bookie_operator.kubectl.advice import Hint
+from bookie_operator.model.bookie_numbers import by_number
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import NOT_REREPLICATED, DrainPhase
-from bookie_operator.observed import by_number
 
 
 def drain_hints(cluster: BookieCluster) -> Iterator[Hint]:

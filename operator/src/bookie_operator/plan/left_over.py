@@ -5,9 +5,9 @@ Information alone: nothing is wanted of anybody, and no action follows.
 
 from bookie.ids import BookieId
 
+from bookie_operator.model.bookie_numbers import by_number
 from bookie_operator.model.cluster import ClusterSpec, bookie_name
 from bookie_operator.model.left_over import CLAIMS_MAX, LEFT_OVER_MAX, LeftOverStatus
-from bookie_operator.observed import by_number
 from bookie_operator.plan.passes import Pass
 
 
