@@ -35,8 +35,8 @@ PLACES: Final = {
     "tests/charts/test_operator_chart.py": IMAGE,
 }
 """What stands before the version in a file: of each match the first group is kept."""
-GENERATED: Final = ("crds/", "charts/bookie-operator/files/", "docs/man/")
-"""Made of the places by `make crds man`."""
+GENERATED: Final = ("crds/", "charts/bookie-operator/files/", "docs/man/", "docs/reference/")
+"""Made of the places by `make crds man reference`."""
 
 
 def version() -> str:
