@@ -14,6 +14,10 @@ from site_hooks import DOCS, linked, moved, place
 PAGES = sorted({*DOCS.rglob("*.md"), *(path for path in linked() if path.suffix == ".md")})
 NOWHERE = ("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",)
 """A browser that finds no other host."""
+COPIED = """(() => { const block = [...document.querySelectorAll('code')]
+  .find(one => one.textContent.startsWith('$ bookie-operator local up'));
+  block.setAttribute('data-md-copying', ''); return block.innerText.trim(); })()"""
+"""As the theme's button takes it."""
 
 
 @pytest.fixture(scope="module")
@@ -96,3 +100,12 @@ async def test_a_browser_without_any_other_host_shows_and_searches_it(
         asked = await page.value("performance.getEntriesByType('resource').map(one => one.name)")
         assert asked and all(re.match(re.escape(address), one) for one in asked)
         assert page.complaints == []
+
+
+@pytest.mark.process
+@pytest.mark.skipif(chromium() is None, reason="no chromium on PATH")
+async def test_a_copied_block_is_its_commands_alone(address: str, tmp_path: Path) -> None:
+    async with opened(f"{address}tutorial.html", tmp_path, options=NOWHERE) as page:
+        copied = await page.value(COPIED)
+        assert copied.split("\n")[0].startswith("bookie-operator local up ")
+        assert "metadata:" not in copied and "$" not in copied
