@@ -181,6 +181,11 @@ release: install
 	cd $(RELEASE) && rm -f .gitignore locked.txt && sha256sum * >../SHA256SUMS && mv ../SHA256SUMS .
 	cat $(RELEASE)/SHA256SUMS
 
+# GitHub's release of tag vVERSION, with what lies in build/release; images are pushed by nobody.
+publish:
+	cd $(RELEASE) && sha256sum --quiet -c SHA256SUMS
+	$(if $(DRY),@echo )gh release create v$(VERSION) --verify-tag --title v$(VERSION) --notes-file $(RELEASE)/RELEASE_NOTES.md $(RELEASE)/*
+
 # Of the machine's own architecture alone.
 release-images:
 	@if [ -z '$(IMAGES)' ]; then echo 'SKIPPED: images, and what is said of them: IMAGES is empty'; \
@@ -191,4 +196,4 @@ release-images:
 load:
 	kind load docker-image --name $(CLUSTER) $(IMAGES:%=bookie-operator/%:$(TAG))
 
-.PHONY: install demo lines lint types test test-java test-apache test-pulsar test-dlog test-security test-security-kind test-ipv6 test-packages dist proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale fuzz soak judge judge-local judge-mutants e2e e2e-mutants chaos bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds man reference site dashboards dashboards-proof older-chart base wheels cert-manager constraints images sbom provenance contents scan version packed-charts plugin release release-images load
+.PHONY: install demo lines lint types test test-java test-apache test-pulsar test-dlog test-security test-security-kind test-ipv6 test-packages dist proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale fuzz soak judge judge-local judge-mutants e2e e2e-mutants chaos bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds man reference site dashboards dashboards-proof older-chart base wheels cert-manager constraints images sbom provenance contents scan version packed-charts plugin release publish release-images load
