@@ -18,6 +18,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+import artifacthub
+import release_notes
+import yaml
 from release_version import VERSION
 
 ROOT: Final = Path(__file__).parents[1]
@@ -33,6 +36,15 @@ def by_digest(values: str, digests: Mapping[str, str]) -> str:
         )
     operator = digests.get("operator", "")
     return re.sub(r'^(  digest: )""$', rf'\g<1>"{operator}"', values, count=1, flags=re.MULTILINE)
+
+
+def describe(path: Path, digests: Mapping[str, str], source: str) -> None:
+    """Writes into a Chart.yaml what Artifact Hub shows of this release."""
+    chart = yaml.safe_load(path.read_text(encoding="utf-8"))
+    log = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    notes = release_notes.notes(log, chart["version"])
+    shown = artifacthub.annotated(chart, notes, digests, source.rstrip("/"))
+    path.write_text(yaml.safe_dump(shown, sort_keys=False, width=100), encoding="utf-8")
 
 
 def packed(chart: Path, folder: Path) -> Path:
@@ -61,6 +73,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--digest", action="append", default=[], metavar="IMAGE=sha256:...")
+    parser.add_argument("--source", default="", help="URL of the repository")
     asked = parser.parse_args()
     if shutil.which("helm") is None:
         print("SKIPPED: charts: helm is not on PATH")
@@ -75,6 +88,7 @@ def main() -> None:
             chart = Path(shutil.copytree(ROOT / "charts" / name, Path(folder) / name))
             values = chart / "values.yaml"
             values.write_text(by_digest(values.read_text(encoding="utf-8"), digests), "utf-8")
+            describe(chart / "Chart.yaml", digests, asked.source)
             made = packed(chart, Path(folder))
             (asked.out / made.name).write_bytes(same_each_time(made.read_bytes(), moment))
             print(f"{asked.out / made.name}")

@@ -8,8 +8,9 @@ import sys
 import tarfile
 from collections import Counter
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import artifacthub
 import packed_charts
 import pytest
 import release
@@ -144,6 +145,58 @@ def test_images_go_into_the_charts_by_digest() -> None:
     cluster = yaml.safe_load(values_by_digest("bookie-cluster"))
     assert cluster["image"] == f"bookie-operator/bookie:{VERSION}@{DIGEST}"
     assert cluster["repair"]["image"] == f"bookie-operator/repair:{VERSION}@{DIGEST}"
+
+
+NOTES: Final = """\
+### Added
+- **Bookie**: nothing of charts.
+- **Charts**: `image.digest` wins over
+  [the tag](docs/kubernetes.md).
+
+### Security
+- **Charts**: fewer rights.
+"""
+
+
+def shown(chart: str, digests: dict[str, str], source: str = "") -> dict[str, Any]:
+    path = ROOT / "charts" / chart / "Chart.yaml"
+    tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return artifacthub.annotated(tree, NOTES, digests, source)
+
+
+def annotation(found: dict[str, Any], name: str) -> Any:
+    return yaml.safe_load(found["annotations"][f"artifacthub.io/{name}"])
+
+
+def test_artifact_hub_shows_what_changed_of_the_charts() -> None:
+    changes = annotation(shown("bookie-cluster", {}), "changes")
+    assert changes == [
+        {"kind": "added", "description": "image.digest wins over the tag."},
+        {"kind": "security", "description": "fewer rights."},
+    ]
+    assert all(one["kind"] in artifacthub.KINDS for one in changes)
+
+
+def test_artifact_hub_shows_the_images_as_the_values_name_them() -> None:
+    found = shown("bookie-cluster", {"bookie": DIGEST})
+    assert annotation(found, "images") == [
+        {"name": "bookie", "image": f"bookie-operator/bookie:{VERSION}@{DIGEST}"},
+        {"name": "repair", "image": f"bookie-operator/repair:{VERSION}"},
+    ]
+    assert annotation(found, "license") == "Apache-2.0"
+
+
+def test_artifact_hub_gets_no_link_where_no_repository_is_known() -> None:
+    found = shown("bookie-operator", {})
+    assert "icon" not in found and "artifacthub.io/links" not in found["annotations"]
+    assert annotation(found, "operator") is True
+
+
+def test_links_and_icon_lead_to_files_of_that_release() -> None:
+    found = shown("bookie-operator", {}, "https://x/y")
+    urls = [link["url"] for link in annotation(found, "links")] + [found["icon"]]
+    for url in urls:
+        assert (ROOT / url.partition(f"/v{VERSION}/")[2]).is_file()
 
 
 def test_a_chart_is_packed_into_the_same_bytes_each_time(tmp_path: Path) -> None:
