@@ -174,10 +174,12 @@ plugin: dist
 	$(BIN)/python supply/krew.py --source '$(SOURCE)' $(DIST)
 	SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python supply/sbom.py --out $(DIST) $(DIST)/kubectl-bookie-*.tar.gz
 
+olm-bundle: install ; SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python supply/olm_bundle.py --out $(DIST)
+
 # Everything that a release has, in build/release; it pushes nothing. DIGESTS='bookie=sha256:... ...' of pushed images.
 release: install
 	$(BIN)/python supply/release.py --digest '$(BASE_DIGEST)' --version '$(VERSION)' --source '$(SOURCE)' $(if $(DRY),--dry)
-	$(MAKE) plugin packed-charts DIST=$(RELEASE)
+	$(MAKE) plugin packed-charts olm-bundle DIST=$(RELEASE)
 	$(MAKE) release-images
 	$(BIN)/python supply/release_notes.py $(VERSION) >$(RELEASE)/RELEASE_NOTES.md
 	cd $(RELEASE) && rm -f .gitignore locked.txt && sha256sum * >../SHA256SUMS && mv ../SHA256SUMS .
@@ -198,4 +200,4 @@ release-images:
 load:
 	kind load docker-image --name $(CLUSTER) $(IMAGES:%=bookie-operator/%:$(TAG))
 
-.PHONY: install demo lines lint types test test-java test-apache test-pulsar test-dlog test-security test-security-kind test-ipv6 test-packages dist proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale fuzz soak judge judge-local judge-mutants e2e e2e-mutants chaos bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds man reference site dashboards dashboards-proof older-chart base wheels cert-manager constraints images sbom provenance contents scan version packed-charts plugin release publish release-images load
+.PHONY: install demo lines lint types test test-java test-apache test-pulsar test-dlog test-security test-security-kind test-ipv6 test-packages dist proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale fuzz soak judge judge-local judge-mutants e2e e2e-mutants chaos bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds man reference site dashboards dashboards-proof older-chart base wheels cert-manager constraints images sbom provenance contents scan version packed-charts plugin olm-bundle release publish release-images load

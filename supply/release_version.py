@@ -30,7 +30,7 @@ PLACES: Final = {
     "operator/src/bookie_operator/model/cluster.py": IMAGE,
     "README.md": TAG,
     "docs/kubernetes.md": rf"(\b(?:TAG=|VERSION=|name tag )){VERSION}",
-    "docs/packages.md": rf"(bookie_operator-|VERSION=){VERSION}",
+    "docs/packages.md": rf"(-|VERSION=){VERSION}",
     ".github/ISSUE_TEMPLATE/bug.yml": rf'(placeholder: "|images ){VERSION}',
     "tests/charts/test_operator_chart.py": IMAGE,
 }

@@ -68,6 +68,7 @@ def test_another_version_is_written_wherever_a_place_has_one(name: str) -> None:
     after = release_version.written(before, pattern, "7.8.9")
     count = len(re.findall(pattern, before, re.MULTILINE))
     assert count > 0 and after.count("7.8.9") == count
+    assert not re.search(rf"(?<![\d.]){re.escape(VERSION)}(?!\d)", after), "one is left"
     assert release_version.written(after, pattern, VERSION) == before
 
 

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from hashlib import sha256
 from importlib.metadata import distribution, packages_distributions
 from io import BytesIO
 from pathlib import Path
@@ -159,6 +160,20 @@ def test_what_krew_would_refuse_is_seen(field: str, value: Any) -> None:
     made = manifest()
     made["spec"]["platforms"][0][field] = value
     assert faults("bookie", made) == [field]
+
+
+def test_krew_itself_installs_the_plugin(program: Path, tmp_path: Path) -> None:
+    if shutil.which("krew") is None:
+        pytest.skip("krew is not on PATH")
+    files = {single_file.NAME: (program.read_bytes(), 0o755), "LICENSE": (b"words", 0o644)}
+    archive, made = tmp_path / "kubectl-bookie.tar.gz", tmp_path / "bookie.yaml"
+    archive.write_bytes(single_file.archive_of(files, 0))
+    sums = dict.fromkeys(single_file.PLATFORMS, sha256(archive.read_bytes()).hexdigest())
+    made.write_text(yaml.safe_dump(krew.manifest("7.8.9", "https://x/y", sums)), encoding="utf-8")
+    command = ["krew", "install", f"--manifest={made}", f"--archive={archive}"]
+    subprocess.run(command, env=os.environ | {"KREW_ROOT": str(tmp_path / "krew")}, check=True)
+    installed = tmp_path / "krew" / "bin" / single_file.NAME
+    assert run(installed.resolve(), "--version") == "kubectl bookie, version 7.8.9\n"
 
 
 def test_the_sums_are_those_of_the_archives_that_lie_there(tmp_path: Path) -> None:
