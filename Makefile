@@ -164,8 +164,6 @@ scan: install ; $(BIN)/python supply/scan.py --base $(if $(OFFLINE),bookie-opera
 
 # Writes a version into every file that names one: supply/release_version.py knows them all.
 version: install ; $(BIN)/python supply/release_version.py $(VERSION) && $(MAKE) crds man reference
-packed-charts: install ; SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python supply/packed_charts.py --out $(DIST) $(DIGESTS:%=--digest %)
-version: install ; $(BIN)/python supply/release_version.py $(VERSION) && $(MAKE) crds man
 packed-charts: install ; SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python supply/packed_charts.py --out $(DIST) --source '$(SOURCE)' $(DIGESTS:%=--digest %)
 
 # kubectl-bookie as one file for each platform, and krew's manifest of them; of wheel's version.
