@@ -84,8 +84,10 @@ class Lifecycle(Generic[Status]):
         bookie_id: BookieId | None = None,
         options: tuple[str, ...] = (),
         asked_by: Sequence[BookieTask] = (),
+        is_due: bool = False,
     ) -> StartJob:
-        """The attempt after the last one that `status` knows. `asked_by`: see `StartJob`."""
+        """The attempt after the last one that `status` knows. `asked_by`: tasks that wait for it;
+        `is_due`: it would begin without them."""
         attempt = status.attempt + 1
         return StartJob(
             name=f"{pass_.name}-{self.kind.value}-{attempt}",
@@ -94,7 +96,7 @@ class Lifecycle(Generic[Status]):
             attempt=attempt,
             bookie_id=bookie_id,
             options=options,
-            asked_by=tuple(task.metadata.name for task in asked_by),
+            asked_by=() if is_due else tuple(task.metadata.name for task in asked_by),
         )
 
     def _failed(self, pass_: Pass, attempt: int, ended: datetime, why: str) -> Status:

@@ -98,8 +98,9 @@ def audits(pass_: Pass, reasons: AuditReasons, *, mended_at: datetime | None = N
     )
     if is_wanted or asked_by:
         options = _options(pass_)
-        for_tasks = () if is_wanted else asked_by
-        actions.append(AUDITS.start(pass_, status, options=options, asked_by=for_tasks))
+        actions.append(
+            AUDITS.start(pass_, status, options=options, asked_by=asked_by, is_due=is_wanted)
+        )
     return Audits(status, actions)
 
 

@@ -50,7 +50,7 @@ def mends(pass_: Pass, auditing: Audits, *, gives_way_to: str) -> Mends:
     busy = any(job.running and job.kind not in _GIVES_WAY for job in pass_.observed.jobs)
     is_free = not (busy or auditing.wants_to_run)
     if is_free and not gives_way_to and pass_.is_settled:
-        actions.append(MENDS.start(pass_, status, asked_by=() if is_due else asked_by))
+        actions.append(MENDS.start(pass_, status, asked_by=asked_by, is_due=is_due))
     return Mends(status, actions, [])
 
 

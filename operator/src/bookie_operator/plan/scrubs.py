@@ -31,8 +31,10 @@ def scrubs(pass_: Pass, *, gives_way_to: str) -> Scrubs:
     may_start = not (pass_.running(JobKind.SCRUB) or gives_way_to or pass_.spec.paused)
     is_due, asked_by = _is_due(pass_, status), pass_.waiting(TaskType.SCRUB)
     if may_start and pass_.is_settled and (is_due or asked_by):
-        options, for_tasks = _options(pass_.spec), () if is_due else asked_by
-        actions.append(SCRUBS.start(pass_, status, options=options, asked_by=for_tasks))
+        options = _options(pass_.spec)
+        actions.append(
+            SCRUBS.start(pass_, status, options=options, asked_by=asked_by, is_due=is_due)
+        )
     return Scrubs(status, actions)
 
 
