@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from archives import archive_of
 from release_version import version
-from single_file import archive_of
 
 ROOT: Final = Path(__file__).parents[1]
 CHART: Final = ROOT / "charts" / "bookie-operator"

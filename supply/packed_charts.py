@@ -6,7 +6,6 @@ is not on PATH it makes none, and says so in a line that begins with SKIPPED.
 """
 
 import argparse
-import gzip
 import io
 import os
 import re
@@ -21,6 +20,7 @@ from typing import Final
 import artifacthub
 import release_notes
 import yaml
+from archives import archive_of
 from release_version import VERSION
 
 ROOT: Final = Path(__file__).parents[1]
@@ -56,17 +56,11 @@ def packed(chart: Path, folder: Path) -> Path:
 
 
 def same_each_time(archive: bytes, moment: int) -> bytes:
-    """Its files in the order of their names, all of one time; helm writes the time of its call."""
-    whole = io.BytesIO()
-    with (
-        gzip.GzipFile(fileobj=whole, mode="wb", filename="", mtime=moment) as zipped,
-        tarfile.open(fileobj=zipped, mode="w", format=tarfile.USTAR_FORMAT) as made,
-        tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as found,
-    ):
-        for member in sorted(found.getmembers(), key=lambda one: one.name):
-            member.mtime = moment
-            made.addfile(member, found.extractfile(member))
-    return whole.getvalue()
+    """Its files, all of one time; helm writes the time of its call."""
+    with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as found:
+        held = {one.name: (found.extractfile(one), one.mode) for one in found.getmembers()}
+        files = {name: (file.read(), mode) for name, (file, mode) in held.items() if file}
+    return archive_of(files, moment)
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ from bookie_operator.model.crd import definitions
 from prometheus_client.metrics import MetricWrapperBase
 from pydantic import BaseModel
 from pydantic.alias_generators import to_camel
-from schema_tables import HEAD, Schema, Tables, row
+from schema_tables import HEAD, Schema, Tables, anchor, row
 
 MADE: Final = "<!-- Generated from the code by `make reference`. -->\n"
 MEANING: Final = re.compile(r"((?:`\w+`(?:, )?)+): (.*?)(?=\s(?:`\w+`(?:, )?)+: |\Z)", re.DOTALL)
@@ -142,7 +142,7 @@ def _section(
         said = resolved(schema["properties"][alias], parts)
         said["description"] = meanings.get(name) or SAID.get(name, "")
         is_object = model is BookieSettings and name in below
-        see = f" Fields: [below](#{below[name].replace(' ', '-').lower()})." if is_object else ""
+        see = f" Fields: [below](#{anchor(below[name])})." if is_object else ""
         yield row(alias, said, is_needed=field.is_required(), more=see)
     yield "\n"
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 Schema = Mapping[str, Any]
 
@@ -40,7 +40,7 @@ class Tables:
             below = f"{path}.{name}{suffix}"
             if inner is not None and (seen := self._seen(inner, below)) == below:
                 deeper.append((below, inner))
-            see = "" if inner is None else f" Fields: [below](#{_anchor(seen)})."
+            see = "" if inner is None else f" Fields: [below](#{anchor(seen)})."
             is_needed = name in schema.get("required", ())
             yield row(name, one, is_needed=is_needed, more=see)
         yield "\n"
@@ -86,9 +86,14 @@ def default_of(schema: Schema) -> str:
         return f"`{str(value).lower()}`"
     if isinstance(value, float):
         return f"`{value:g}`"
-    if isinstance(value, int) and value >= 64 * KIB and value % (64 * KIB) == 0:
+    if is_size(value):
         return f"`{value}` ({size_text(value)})"
     return f"`{value}`"
+
+
+def is_size(value: object) -> TypeGuard[int]:
+    """A number that people read as bytes."""
+    return isinstance(value, int) and value >= 64 * KIB and value % (64 * KIB) == 0
 
 
 def size_text(count: int) -> str:
@@ -120,8 +125,9 @@ def _bounds(schema: Schema, low: str, high: str, noun: str = "") -> str:
 
 
 def _number(value: float) -> str:
-    is_size = isinstance(value, int) and value >= 64 * KIB and value % (64 * KIB) == 0
-    return size_text(int(value)) if is_size else f"{value:g}" if value < 10**6 else str(value)
+    if is_size(value):
+        return size_text(value)
+    return f"{value:g}" if value < 10**6 else str(value)
 
 
 def _object_in(schema: Schema) -> tuple[Schema | None, str]:
@@ -146,6 +152,7 @@ def _rules(schema: Schema) -> Iterator[str]:
     yield "\n" if whole else ""
 
 
-def _anchor(heading: str) -> str:
+def anchor(heading: str) -> str:
+    """As a link names the heading."""
     kept = (one for one in heading.lower() if one.isalnum() or one in "_- ")
     return "".join(kept).replace(" ", "-")

@@ -9,18 +9,17 @@ plain zipapp would not do; shiv unpacks itself once, into ~/.shiv.
 """
 
 import argparse
-import gzip
-import io
 import os
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
+
+from archives import archive_of
 
 ROOT: Final = Path(__file__).parents[1]
 NAME: Final = "kubectl-bookie"
@@ -69,20 +68,6 @@ def pack(folder: Path, target: Path) -> None:
     command = ["--site-packages", str(folder), "--entry-point", ENTRY, "--reproducible"]
     command += ["--compressed", "--python", "/usr/bin/env python3", "--output-file", str(target)]
     subprocess.run([sys.executable, "-m", "shiv", *command], check=True, capture_output=True)
-
-
-def archive_of(files: Mapping[str, tuple[bytes, int]], moment: int) -> bytes:
-    """A .tar.gz of these: content and rights by name. The same bytes each time."""
-    whole = io.BytesIO()
-    with (
-        gzip.GzipFile(fileobj=whole, mode="wb", filename="", mtime=moment) as zipped,
-        tarfile.open(fileobj=zipped, mode="w", format=tarfile.USTAR_FORMAT) as archive,
-    ):
-        for name, (content, mode) in sorted(files.items()):
-            member = tarfile.TarInfo(name)
-            member.size, member.mode, member.mtime = len(content), mode, moment
-            archive.addfile(member, io.BytesIO(content))
-    return whole.getvalue()
 
 
 def locked() -> str:

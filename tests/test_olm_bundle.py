@@ -13,6 +13,7 @@ from typing import Any, Final
 import olm_bundle
 import pytest
 import yaml
+from archives import archive_of
 from helm_charts import OPERATOR, only, render
 
 CSV: Final = "manifests/bookie-operator.clusterserviceversion.yaml"
@@ -98,6 +99,6 @@ def test_operator_frameworks_own_validation_has_nothing_to_say(
 
 
 def test_an_archive_has_its_folders() -> None:
-    made = olm_bundle.archive_of({"manifests/a.yaml": (b"a", 0o644)}, 0)
+    made = archive_of({"manifests/a.yaml": (b"a", 0o644)}, 0)
     with tarfile.open(fileobj=io.BytesIO(made)) as archive:
         assert archive.getnames() == ["manifests/a.yaml"]

@@ -16,6 +16,7 @@ import krew
 import pytest
 import single_file
 import yaml
+from archives import archive_of
 from kubectl_lab import FakeLab
 from packaging.utils import canonicalize_name
 
@@ -99,8 +100,8 @@ def test_the_file_is_the_same_bytes_each_time(program: Path) -> None:
 
 def test_an_archive_has_the_program_and_is_the_same_bytes_each_time() -> None:
     files = {"kubectl-bookie": (b"#!", 0o755), "LICENSE": (b"words", 0o644)}
-    made = single_file.archive_of(files, 1_764_249_600)
-    assert single_file.archive_of(dict(reversed(files.items())), 1_764_249_600) == made
+    made = archive_of(files, 1_764_249_600)
+    assert archive_of(dict(reversed(files.items())), 1_764_249_600) == made
     with tarfile.open(fileobj=BytesIO(made)) as archive:
         assert {m.name: m.mode for m in archive} == {"kubectl-bookie": 0o755, "LICENSE": 0o644}
 
@@ -167,7 +168,7 @@ def test_krew_itself_installs_the_plugin(program: Path, tmp_path: Path) -> None:
         pytest.skip("krew is not on PATH")
     files = {single_file.NAME: (program.read_bytes(), 0o755), "LICENSE": (b"words", 0o644)}
     archive, made = tmp_path / "kubectl-bookie.tar.gz", tmp_path / "bookie.yaml"
-    archive.write_bytes(single_file.archive_of(files, 0))
+    archive.write_bytes(archive_of(files, 0))
     sums = dict.fromkeys(single_file.PLATFORMS, sha256(archive.read_bytes()).hexdigest())
     made.write_text(yaml.safe_dump(krew.manifest("7.8.9", "https://x/y", sums)), encoding="utf-8")
     command = ["krew", "install", f"--manifest={made}", f"--archive={archive}"]

@@ -20,6 +20,7 @@ import pytest
 import sbom
 import scan
 import single_file
+from archives import archive_of
 from image_files import members, part_of
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -162,7 +163,7 @@ def test_a_bill_of_the_plugin_has_what_its_one_file_holds(tmp_path: Path) -> Non
         archive.writestr("site-packages/yaml/METADATA", "")
     files = {single_file.NAME: (packed.getvalue(), 0o755)}
     path = tmp_path / "kubectl-bookie-linux-amd64.tar.gz"
-    path.write_bytes(single_file.archive_of(files, 0))
+    path.write_bytes(archive_of(files, 0))
     assert [str(one.purl) for one in sbom.of_plugin(path)] == ["pkg:pypi/py-yaml@6"]
 
 
