@@ -31,8 +31,6 @@ NAME: Final = re.compile(r'"[^"]*"')
 """Somebody's words, or the name of a planted bug."""
 TARGET: Final = re.compile(r"\]\([^)]*\)")
 """Of a link; its words are read."""
-
-
 CONFIG: Final = Config(
     max_errors=DEFAULT["max_errors"],
     checks=dict.fromkeys(OFF, False) | {k: v for k, v in DEFAULT["checks"].items() if k not in OFF},
@@ -51,11 +49,7 @@ def prose_of(text: str) -> str:
         is_sentence = not (is_code or is_fence or line.lstrip().startswith(("|", "#")))
         kept.append(line if is_sentence else "")
     whole, number = "\n".join(kept), count()
-    for hidden in (
-        CODE,
-        NAME,
-        TARGET,
-    ):  # each by another word: no two beside each other are the same
+    for hidden in (CODE, NAME, TARGET):  # each by a word of its own: none is said twice
         whole = hidden.sub(lambda found: f"w{next(number)}" + "\n" * found[0].count("\n"), whole)
     return whole
 
@@ -72,9 +66,8 @@ def main() -> int:
     listed = subprocess.run(
         ["git", "ls-files", "-z", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    found = [
-        f"{name}:{one}" for name in listed.stdout.split("\0")[:-1] for one in findings(ROOT / name)
-    ]
+    pages = listed.stdout.split("\0")[:-1]
+    found = [f"{page}:{one}" for page in pages for one in findings(ROOT / page)]
     print("\n".join(found) or "prose: nothing found")
     return 1 if found else 0
 

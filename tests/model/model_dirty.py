@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from model_gentle import GENTLE
 from model_ledger import TOO_FEW_COPIES, TRUNCATED, VOUCHED_LOST
-from model_mutants import Case, Mutant
+from model_mutants import Case, Mutant, each
 from model_rules import BootFence, Bounds, NoteGoes, Rules
 from model_story import Move
 
@@ -19,14 +19,15 @@ TRIPLE = Bounds(notes=True)
 STALE = replace(PAIR, slow_clear=True, stale_starts=True, retries=True)
 EARLY = Rules(stores_before_note=True)
 GENTLE_EARLY = replace(GENTLE, stores_before_note=True)
-E0_NOTED: tuple[Move, ...] = (
+E0_STORED: tuple[Move, ...] = (
     ("adds", -1, 0),
-    *(("notes", at, -1) for at in (0, 1)),
-    *(("stores", at, 0) for at in (0, 1)),
-    *(("hears_ok", at, 0) for at in (0, 1)),
-    ("adds", -1, 1),
+    *each("notes", 0, 1),
+    *each("stores", 0, 1, entry=0),
 )
-"""As `E0_ACKED`, with the notes that these answers rest on."""
+"""Both bookies have the entry, and the notes that their answers rest on."""
+E0_ACKED: tuple[Move, ...] = (*E0_STORED, *each("hears_ok", 0, 1, entry=0))
+E0_NOTED: tuple[Move, ...] = (*E0_ACKED, ("adds", -1, 1))
+"""As `model_mutants.E0_ACKED`, with notes."""
 
 
 def noted(name: str, bounds: Bounds, rules: Rules = EARLY, *, start: tuple[Move, ...] = ()) -> Case:
@@ -63,13 +64,10 @@ LONG = (
 )
 
 IDLE: tuple[Move, ...] = (
-    ("adds", -1, 0),
-    *(("notes", at, -1) for at in (0, 1)),
-    *(("stores", at, 0) for at in (0, 1)),
-    *(("hears_ok", at, 0) for at in (0, 1)),
-    *(("begins_flush", at, -1) for at in (0, 1)),
-    *(("flushes", at, -1) for at in (0, 1)),
-    *(("unnotes", at, -1) for at in (0, 1)),
+    *E0_ACKED,
+    *each("begins_flush", 0, 1),
+    *each("flushes", 0, 1),
+    *each("unnotes", 0, 1),
 )
 """An open ledger with one entry, idle for longer than a checkpoint."""
 

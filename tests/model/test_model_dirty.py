@@ -1,7 +1,7 @@
 """Dirty notes: small models hold, each lie of a note is seen, an idle ledger is never in doubt."""
 
 import pytest
-from model_dirty import IDLE, LIES, QUICK, TWO_CRASHES, noted
+from model_dirty import E0_STORED, IDLE, LIES, QUICK, TWO_CRASHES, noted
 from model_mutants import Case, Mutant
 from model_rules import Rules
 from model_runs import check_case, plant
@@ -25,5 +25,5 @@ def test_after_a_crash_of_all_members_an_idle_ledger_can_be_decided() -> None:
 
 
 def test_one_that_was_just_written_still_waits_for_a_person() -> None:
-    outcome = check_case(noted("busy", TWO_CRASHES, Rules(), start=IDLE[:5]))
+    outcome = check_case(noted("busy", TWO_CRASHES, Rules(), start=E0_STORED))
     assert outcome.is_right and outcome.row["waiting_beyond_budget"] > 0
