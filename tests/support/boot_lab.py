@@ -33,6 +33,8 @@ KEY = b"k" * 20
 ME = BookieId("bookie-0")
 ENSEMBLE = (ME, BookieId("bookie-1"), BookieId("bookie-2"))
 OTHERS = (BookieId("bookie-1"), BookieId("bookie-2"), BookieId("bookie-3"))
+REACHED_SECONDS_MAX = 60.0
+"""How long a boot may need to a step, also on a slow machine; a TimeoutError says where it is."""
 
 
 def failing_at(operation: str, *, after: int = 0) -> Callable[[str], Awaitable[None]]:
@@ -118,11 +120,24 @@ class BootLab:
         )
         return self.pending
 
-    async def reached(self, step: str) -> None:
-        """Waits until the boot under way has come to this step."""
-        while step not in self.steps:
-            self._stepped.clear()
-            await self._stepped.wait()
+    async def begun_until(
+        self,
+        step: str,
+        *,
+        mode: DurabilityMode = DurabilityMode.MEMORY,
+        policy: FixPolicy = FixPolicy.AUTO,
+        uids: Sequence[str] = (),
+    ) -> "asyncio.Task[Booted]":
+        """A boot that has come to this step and goes on; AssertionError when it ended before."""
+        booting = asyncio.create_task(self.begin(mode=mode, policy=policy, uids=uids).run())
+        booting.add_done_callback(lambda _: self._stepped.set())
+        async with asyncio.timeout(REACHED_SECONDS_MAX):
+            while step not in self.steps and not booting.done():
+                self._stepped.clear()
+                await self._stepped.wait()
+        if booting.done():
+            raise AssertionError(f"it ended after {self.steps}") from booting.exception()
+        return booting
 
     async def boot(
         self,

@@ -40,12 +40,9 @@ async def refused(lab: BootLab, *, policy: FixPolicy = AUTO) -> str:
 
 async def asked(lab: BootLab, policy: FixPolicy) -> "tuple[Boot, asyncio.Task[Booted]]":
     """A boot that has come to its question."""
-    boot = lab.begin(policy=policy, uids=UIDS)
-    running = asyncio.create_task(boot.run())
-    asking = asyncio.create_task(lab.reached("awaiting approval"))
-    await asyncio.wait({running, asking}, return_when=asyncio.FIRST_COMPLETED)
-    assert asking.done() and not running.done()
-    return boot, running
+    running = await lab.begun_until("awaiting approval", policy=policy, uids=UIDS)
+    assert lab.pending is not None
+    return lab.pending, running
 
 
 async def cancelled(running: "asyncio.Task[Booted]") -> None:
@@ -437,8 +434,7 @@ async def test_the_left_over_of_a_killed_process_is_outlived(lab: BootLab) -> No
     await settled(lab)
     lab.wipe(1)
     rival = await registered_elsewhere(lab)
-    running = asyncio.create_task(lab.begin(uids=UIDS).run())
-    await lab.reached("waiting for the former process to be gone")
+    running = await lab.begun_until("waiting for the former process to be gone", uids=UIDS)
     await rival.close()
     lab.now = await running
     assert lab.now.record.cookie_fixed
