@@ -6,8 +6,8 @@ is mostly something left out, so there are operators for that: a statement dropp
 always or never holds, one side of an `and`, the filter of a comprehension, min for max.
 
 Not planted: anything in type annotations, asserts, decorators, imports and docstrings; words (the
-text of messages is nothing that a rule rests on); what is logged; `strict=` of zip, an assert too;
-None for False, which only types tell apart.
+text of messages is nothing that a rule rests on); what is logged; `strict=` of zip, and calls of
+`_check`, which hold nothing but asserts; None for False, which only types tell apart.
 """
 
 import difflib
@@ -219,6 +219,8 @@ def _is_left_alone(node: cst.CSTNode) -> bool:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value="__all__"))]):
             return True
         case cst.Call(func=cst.Name(value="len" | "isinstance" | "cast" | "TypeVar" | "ParamSpec")):
+            return True
+        case cst.Call(func=cst.Attribute(attr=cst.Name(value="_check")), args=[]):
             return True
         case cst.Call(func=cst.Attribute(value=cst.Name(value=name))):
             return name in LOGS

@@ -1,5 +1,6 @@
 """The mutation run's pure parts: what is planted, who judges it, what is said of it."""
 
+import ast
 import textwrap
 import types
 from dataclasses import replace
@@ -15,7 +16,7 @@ from mutation_choice import chosen, mirror_of, sample
 from mutation_code import changed_codes, functions_in, plant
 from mutation_kept import Kept
 from mutation_made import made
-from mutation_map import Reach, RecordedTest, functions_of
+from mutation_map import SOURCES, Reach, RecordedTest, functions_of
 from mutation_operators import Mutant, modules_of, mutants_of, short_diff
 from mutation_report import added, by_package, figures, row, so_far, survivors, told
 from mutation_run import Task, Work
@@ -30,6 +31,18 @@ NONE = (0, "", 0)
 
 def diffs(text: str) -> set[str]:
     return {mutant.diff for mutant in mutants_of("m", "m.py", text)}
+
+
+def acts(node: ast.AST) -> bool:
+    """Something may be otherwise once it ran."""
+    match node:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="_check"), args=[])):
+            return False
+        case ast.Raise() | ast.Delete() | ast.AugAssign() | ast.Await():
+            return True
+        case ast.Expr(value=ast.Call()) | ast.Attribute(ctx=ast.Store()):
+            return True
+    return isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
 
 
 def mutant(line: int = 3, function: str = "covers") -> Mutant:
@@ -74,6 +87,7 @@ def test_what_is_planted(text: str, expected: str) -> None:
         '"""Words."""\n',
         "x = 'words'\n",
         "log.info(a, 1)\n",
+        "self._check()\n",
         "import a\n",
         "@d(True)\ndef f(): ...\n",
         "for a in zip(strict=True):\n    pass\n",
@@ -81,6 +95,14 @@ def test_what_is_planted(text: str, expected: str) -> None:
 )
 def test_what_is_no_behaviour_is_left_alone(text: str) -> None:
     assert not diffs(text)
+
+
+def test_a_check_without_arguments_holds_nothing_but_asserts() -> None:
+    for path in [path for source in SOURCES for path in (ROOT / source).rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and node.name == "_check":
+                changes = {each for part in node.body for each in ast.walk(part)}
+                assert len(node.args.args) > 1 or not any(map(acts, changes)), path
 
 
 def test_none_does_not_stand_for_what_is_as_false() -> None:
