@@ -7,7 +7,8 @@ always or never holds, one side of an `and`, the filter of a comprehension, min 
 
 Not planted: anything in type annotations, asserts, decorators, imports and docstrings; words (the
 text of messages is nothing that a rule rests on); what is logged; `strict=` of zip, and calls of
-`_check`, which hold nothing but asserts; None for False, which only types tell apart.
+`_check`, which hold nothing but asserts; None for False, which only types tell apart; a union of
+types that has a name.
 """
 
 import difflib
@@ -218,6 +219,8 @@ def _is_left_alone(node: cst.CSTNode) -> bool:
             return True
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value="__all__"))]):
             return True
+        case cst.Assign(value=value) if _is_union(value):
+            return True
         case cst.Call(func=cst.Name(value="len" | "isinstance" | "cast" | "TypeVar" | "ParamSpec")):
             return True
         case cst.Call(func=cst.Attribute(attr=cst.Name(value="_check")), args=[]):
@@ -229,6 +232,20 @@ def _is_left_alone(node: cst.CSTNode) -> bool:
         case cst.TypeAlias():
             return True
     return False
+
+
+def _is_union(node: cst.BaseExpression) -> bool:
+    """`Read | Written | None`: a name for annotations."""
+    match node:
+        case cst.BinaryOperation(operator=cst.BitOr(), left=left, right=right):
+            return all(_is_union(side) or _is_type(side) for side in (left, right))
+    return False
+
+
+def _is_type(node: cst.BaseExpression) -> bool:
+    """By its name: `Read`, `None`; FLAG is a number."""
+    named = node.value if isinstance(node, cst.Subscript) else node
+    return isinstance(named, cst.Name) and named.value[0].isupper() and not named.value.isupper()
 
 
 # Operators of what is left out

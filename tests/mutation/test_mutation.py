@@ -72,6 +72,7 @@ def mutant(line: int = 3, function: str = "covers") -> Mutant:
         ("x = [a for a in b if a.c]\n", "- x = [a for a in b if a.c]\n+ x = [a for a in b]"),
         ("x = min(a, b)\n", "- x = min(a, b)\n+ x = max(a, b)"),
         ("raise a\n", "- raise a\n+ pass"),
+        ("A = B | C\n", "- A = B | C\n+ A = B & C"),
         ("@property\ndef b(self):\n    return not c\n", "- return not c\n+ return c"),
     ],
 )  # fmt: skip
@@ -84,6 +85,7 @@ def test_what_is_planted(text: str, expected: str) -> None:
     [
         "assert a < b\n",
         "x: int | None\n",
+        "Effect = Read | Written[int] | None\n",
         '"""Words."""\n',
         "x = 'words'\n",
         "log.info(a, 1)\n",

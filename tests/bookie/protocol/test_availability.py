@@ -7,7 +7,13 @@ from itertools import pairwise
 import pytest
 from bookie.errors import FrameError
 from bookie.frames.frame import CONSECUTIVE, Pattern
-from bookie.protocol.availability import EMPTY, ENTRY_ID_MAX, SEQUENCES_MAX, EntrySet
+from bookie.protocol.availability import (
+    EMPTY,
+    ENTRY_ID_MAX,
+    PATTERN_MAX,
+    SEQUENCES_MAX,
+    EntrySet,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -102,6 +108,12 @@ def test_a_set_cut_into_runs_is_the_same_set(a: frozenset[int]) -> None:
     runs = entries(a).runs()
     assert EntrySet.from_runs(runs) == entries(a)
     assert sum(count for _first, count, _pattern in runs) == len(a)
+
+
+@pytest.mark.parametrize(("size", "period"), [(1, 2), (2, 3), (1, PATTERN_MAX), (3, PATTERN_MAX)])
+def test_a_striped_share_is_one_run(size: int, period: int) -> None:
+    share = entries(at * period + i for at in range(4) for i in range(size))
+    assert share.runs() == [(0, 4 * size, Pattern(size, period))]
 
 
 def test_sequences_too_far_apart_for_a_frame_are_consecutive_runs() -> None:

@@ -31,6 +31,8 @@ OK, NO, UNK = Status.OK, Status.NO_SUCH_ENTRY, Status.UNKNOWN
 B = names(0, 1, 2)
 TABLE = transitions(module)
 
+SIZE = len(PAYLOAD)
+
 
 def judged(*statuses: Status, entry_id: int = 5, end: int = 9) -> Exception:
     answers = dict(zip(B, statuses, strict=True))
@@ -171,6 +173,15 @@ def test_a_read_ends_early_at_its_bound_in_bytes_and_never_with_nothing() -> Non
     more = asked(read.on_read(ask.op, OK, reply(0, through=0)))
     step = ended(read.on_read(more.op, OK, reply(1, 2, through=2)))
     assert (len(step.payloads), step.error) == (3, None)
+
+
+@pytest.mark.parametrize(("bytes_max", "payloads"), [(1, 1), (SIZE, 1), (SIZE + 1, 2)])
+def test_a_read_goes_on_while_one_byte_of_its_bound_is_left(bytes_max: int, payloads: int) -> None:
+    read = range_read(0, 9, bytes_max=bytes_max)
+    step: AskRange | ReadEnded | None = read.start()
+    for entry_id in range(payloads):
+        step = read.on_read(asked(step).op, OK, reply(entry_id, through=entry_id))
+    assert len(ended(step).payloads) == payloads
 
 
 def test_copies_come_in_order_from_whoever_has_them() -> None:

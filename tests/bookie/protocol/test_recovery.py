@@ -494,6 +494,20 @@ def test_a_corrupt_copy_outside_its_write_set_says_nothing() -> None:
     assert isinstance(outcome, Recovered) and not outcome.corrupt
 
 
+@pytest.mark.parametrize(
+    ("quorums", "outside"),
+    [((4, 2, 2), (0, 3)), ((4, 2, 2), (0,)), ((5, 3, 2), (0, 4)), ((3, 2, 1), (0,))],
+)
+@pytest.mark.parametrize("answered", [first, lambda waiting: len(waiting) - 1])
+def test_a_good_copy_outside_its_write_set_is_not_the_ledgers(
+    quorums: tuple[int, int, int], outside: tuple[int, ...], answered: Pick
+) -> None:
+    lab = RecoveryLab(ledger(*quorums))
+    lab.put(0, *range(quorums[1]), lac=-1)
+    lab.put(1, *outside, lac=-1)
+    assert done(lab, pick=answered).metadata.last_entry_id == 0
+
+
 def test_a_recovery_reads_no_further_while_too_much_is_on_its_way_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

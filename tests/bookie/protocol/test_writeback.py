@@ -106,6 +106,16 @@ def test_one_replacement_is_asked_for_at_a_time() -> None:
     assert [e.position for e in then if isinstance(e, Replace)] == [1]
 
 
+def test_a_bookie_chosen_for_a_position_that_was_not_asked_for_changes_nothing() -> None:
+    work = back()
+    sent = adds(work.add(entries(0)))
+    assert work.on_replacement(0, names(7)[0]) == []
+    work.on_added(sent[2].op, Status.READ_ONLY)
+    assert work.on_replacement(1, names(7)[0]) == [] and work.on_replacement(0, None) == []
+    assert ids_of(work.on_replacement(2, names(3)[0]), 3) == [[0]]
+    assert work.fragments == (Fragment(EntryId(0), names(0, 1, 3)),)
+
+
 def test_a_refused_bookie_is_never_chosen_again() -> None:
     work = back()
     sent = adds(work.add(entries(0)))
