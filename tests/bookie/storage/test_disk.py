@@ -63,6 +63,14 @@ def test_a_write_of_as_many_parts_as_may_be_is_whole(tmp_path: Path) -> None:
     file.close()
 
 
+def test_a_read_cut_short_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, file = os.pread, RealDisk().create(tmp_path / "a")
+    file.pwrite([bytes(range(100))], 0)
+    monkeypatch.setattr(os, "pread", lambda fd, size, at: whole(fd, min(size, 7), at))
+    assert file.pread(50, 3) == bytes(range(3, 53)) and file.pread(50, 90) == bytes(range(90, 100))
+    file.close()
+
+
 def test_a_name_that_cannot_be_asked_about_is_an_error_and_not_absent(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match="cannot stat"):

@@ -422,14 +422,24 @@ def test_real_files_are_written_directly_where_the_file_system_allows(tmp_path: 
     again.log.close()
 
 
-@pytest.mark.parametrize("supported", [True, False])
-@pytest.mark.parametrize("wanted", ["auto", "off"])
-def test_direct_writes_fall_back_to_the_page_cache(wanted: str, supported: bool) -> None:
+@pytest.mark.parametrize(
+    ("wanted", "supported", "direct"),
+    [
+        ("auto", True, True),
+        ("auto", False, False),
+        ("off", True, False),
+        ("off", False, False),
+        ("on", True, True),
+    ],
+)
+def test_writes_are_direct_where_that_is_wanted_and_possible(
+    wanted: str, supported: bool, direct: bool
+) -> None:
     settings = LogSettings(64 * 1024, 64 * 1024, wanted, reserve_bytes=0)  # type: ignore[arg-type]
     kit = LogKit(SimDisk(direct=supported), settings=settings)
     position = kit.append(frame(0))
     kit.log.stream.sync()
-    assert kit.log.stream.is_direct is (supported and wanted == "auto")
+    assert kit.log.stream.is_direct is direct
     assert kit.log.read(position) == frame(0)
     kit.log.close()
 
