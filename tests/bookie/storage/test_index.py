@@ -1,6 +1,7 @@
 """The index against a dict: overlaps, patterns, duplicates, healing; and its own damage."""
 
 import contextlib
+import itertools
 import os
 import shutil
 import sqlite3
@@ -181,6 +182,16 @@ def test_ends_of_ledgers_only_grow(index: Index) -> None:
     commit(index, {1: run(7, 10, 5, lac=9)})
     commit(index, {2: run(7, 0, 2, lac=3)})
     assert index.ledger_ends() == {L7: LedgerEnd(EntryId(14), EntryId(9))}
+
+
+def test_every_field_of_a_record_is_read_back_as_it_was_committed(index: Index) -> None:
+    flags = itertools.product((None, b"k" * 20), *[(False, True)] * 3, (0, 2), (0, 3), range(4))
+    committed = [
+        LedgerRecord(LedgerId(n), key, fenced, limbo, mark, checked, EntryId(n - 1), gone, returns)
+        for n, (key, fenced, limbo, gone, mark, checked, returns) in enumerate(flags)
+    ]
+    index.commit(Batch(records=committed), is_readable=everything_is_readable)
+    assert list(index.records().values()) == committed
 
 
 def test_a_forgotten_ledger_keeps_its_record_and_nothing_else(index: Index) -> None:
