@@ -1,6 +1,7 @@
 """The writer's core: gathering, order of acks, striping, and its invariants under any schedule."""
 
 import random
+from collections.abc import Sequence
 
 import pytest
 from bookie.errors import BadRequestError, LedgerClosedError
@@ -17,7 +18,7 @@ from bookie.protocol.batches import WriterLimits
 from bookie.protocol.ledger import LedgerState
 from bookie.protocol.quorum import write_set
 from bookie.protocol.status import Status
-from bookie.protocol.writer import Phase, Writer
+from bookie.protocol.writer import CONFLICTS_MAX, Phase, Writer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from writer_sim import Cluster, bookies, metadata, step
@@ -201,6 +202,21 @@ def test_goes_on_with_the_ack_quorum_when_no_replacement_is_to_be_had() -> None:
     assert {send.to.bookie_id for send in cluster.sends} == {"b1", "b2"}
 
 
+@pytest.mark.parametrize("members", [("b0", "b1", "b2"), ("b1", "b2", "b0"), ("b2", "b0", "b1")])
+def test_what_a_member_answers_after_it_failed_does_not_count(members: Sequence[str]) -> None:
+    failed, one, other = members
+    cluster = Cluster.of(3, 3, 2)
+    cluster.append(b"a")
+    cluster.append(b"b")
+    cluster.answer(failed, Status.UNREACHABLE, entry=1)
+    cluster.choose()
+    cluster.answer(failed, entry=0)
+    cluster.answer(one, entry=0)
+    assert cluster.acked == -1
+    cluster.answer(other, entry=0)
+    assert cluster.acked == 0
+
+
 def test_is_stalled_without_an_ack_quorum_of_reachable_members() -> None:
     cluster = Cluster.of(2, 2, 2)
     cluster.append(b"a")
@@ -221,6 +237,18 @@ def test_readmits_a_member_without_touching_metadata_and_sends_to_it_again() -> 
     cluster.answer("b0")
     cluster.answer("b1")
     assert cluster.acked == 0
+
+
+def test_a_change_of_its_own_is_no_conflict_however_many_there_are() -> None:
+    cluster = Cluster.of(3, 3, 2)
+    for number in range(3, 3 + 2 * CONFLICTS_MAX):
+        cluster.append(b"a")
+        cluster.answer(f"b{number - 1}", Status.UNREACHABLE)
+        cluster.choose(p2=f"b{number}")
+        cluster.apply_write()
+        for bookie in ("b0", "b1", f"b{number}"):
+            cluster.answer(bookie)
+    assert cluster.failed is None and cluster.acked == 2 * CONFLICTS_MAX - 1
 
 
 def test_close_fails_what_is_pending_and_ends_the_ledger_at_the_lac() -> None:
