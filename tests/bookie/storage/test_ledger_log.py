@@ -352,6 +352,18 @@ def test_a_deleted_file_is_gone_for_good(kit: LogKit, disk: SimDisk) -> None:
     assert kit.log.read(positions[-1]) == frame(7, size=10_000)
 
 
+def test_a_file_goes_without_a_sync_of_the_log_whose_last_file_is_durable(
+    kit: LogKit, disk: SimDisk
+) -> None:
+    for n in range(8):
+        kit.append(frame(n, size=10_000))
+    kit.log.stream.sync()
+    kit.append(frame(8))
+    before = disk.sync_count
+    kit.log.delete_file(1)
+    assert disk.sync_count == before
+
+
 def test_reads_from_many_threads_see_whole_frames_while_the_ring_wraps(disk: SimDisk) -> None:
     kit = LogKit(disk)
     positions: list[Position] = []
