@@ -86,6 +86,11 @@ def test_a_close_waits_for_no_read_whose_connection_is_closed_at_its_end(
 # ---- errors -------------------------------------------------------------------------------------
 
 
+def test_a_database_without_a_write_ahead_log_is_refused() -> None:
+    with pytest.raises(StorageError, match="journal mode is memory"):
+        DatabaseFile(Path(":memory:"))
+
+
 def refused(database: DatabaseFile, action: str) -> None:
     begin = database.transaction if action == "write rows" else database.reading
     with begin(action) as connection:
