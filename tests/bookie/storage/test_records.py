@@ -129,6 +129,16 @@ def test_the_higher_signed_lac_stays_whatever_a_native_client_told() -> None:
     assert older.merged(told).merged(signed).lac_body == lac_body(9)
 
 
+@pytest.mark.parametrize("digest", [b"", b"s", b"sign"])
+@pytest.mark.parametrize(("lower", "higher"), [(-1, 0), (8, 9), (255, 256)])
+def test_the_higher_signed_lac_wins_whatever_it_is_signed_with(
+    lower: int, higher: int, digest: bytes
+) -> None:
+    old = LedgerRecord(LedgerId(7), lac_body=lac_body(lower, b"more"))
+    new = LedgerRecord(LedgerId(7), lac_body=lac_body(higher, digest))
+    assert old.merged(new).lac_body == new.merged(old).lac_body == lac_body(higher, digest)
+
+
 @settings(deadline=None, max_examples=100)
 @given(st.lists(boundaries, max_size=3), ledger_ids)
 def test_a_union_of_boundaries_covers_what_any_covers(
