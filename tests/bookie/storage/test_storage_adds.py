@@ -36,6 +36,17 @@ def test_in_memory_mode_a_run_is_done_on_return_held_read_and_counted(tmp_path: 
     kit.storage.close()
 
 
+def test_what_no_checkpoint_holds_is_counted_from_nothing_on(tmp_path: Path) -> None:
+    storage = (kit := StorageKit(tmp_path / "bookie", DurabilityMode.MEMORY)).storage
+    assert storage.unflushed_bytes == 0
+    for entry_id in range(2):
+        kit.add(run(7, entry_id))
+        assert storage.unflushed_bytes == len(run(7, entry_id).buffer)
+        storage.maintenance.checkpoint()
+        assert storage.unflushed_bytes == 0
+    storage.close()
+
+
 def test_runs_in_any_order_outlive_an_orderly_stop(tmp_path: Path) -> None:
     kit = begun(tmp_path)
     assert {taken(kit, 7, i, lac=i - 1) for i in (2, 1, 5)} == {Taken.DONE}
