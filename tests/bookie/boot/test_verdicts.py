@@ -437,3 +437,14 @@ def test_of_many_strange_names_the_first_are_shown() -> None:
     names = tuple(f"photo-{number}" for number in range(STRANGE_SHOWN_MAX + 1))
     message = decide(found(blank(1, strange=names))).message
     assert [name in message for name in names] == [True] * STRANGE_SHOWN_MAX + [False]
+
+
+@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize("others", [NO_MARKER, CLEAN])
+def test_one_marker_of_an_unclean_stop_is_enough_also_of_a_version_before(
+    place: int, others: FoundMarker
+) -> None:
+    left = FoundMarker(True, Marker(EPOCH, MEMORY))
+    disks = [disk(at, marker=left if at == place else others) for at in range(3)]
+    assert decide(found(*disks, is_bare=True)).is_dirty
+    assert not decide(found(*[disk(at, marker=others) for at in range(3)], is_bare=True)).is_dirty
