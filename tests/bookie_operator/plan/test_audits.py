@@ -6,10 +6,16 @@ from typing import Any
 import pytest
 from bookie.wire.admin.health import Phase
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import AuditStatus, ClusterStatus, ScrubStatus
+from bookie_operator.model.status import (
+    AuditStatus,
+    BookieState,
+    BookieStatus,
+    ClusterStatus,
+    ScrubStatus,
+)
 from bookie_operator.observed import Bookie, Job, JobKind, MetadataView
 from bookie_operator.plan.actions import StartJob
-from bookie_operator.plan.audits import AuditReasons, audits, is_stale
+from bookie_operator.plan.audits import AuditReasons, audits, is_disturbed, is_stale
 from bookie_operator.plan.passes import Pass
 from operator_scenes import HEALTHY, at, bookie, cluster, observed, task
 
@@ -116,3 +122,31 @@ def test_one_that_failed_is_tried_again_when_it_is_time_or_the_spec_is_another()
 )  # fmt: skip
 def test_one_is_stale_when_two_were_due_since(schedule: str, finished: float, stale: bool) -> None:
     assert is_stale(seen(of=cluster(audit={"schedule": schedule})), at(finished)) is stale
+
+
+SERVING = bookie("bookie-0", epoch=2)
+READ_ONLY = bookie("bookie-0", epoch=2, phase=Phase.READ_ONLY)
+LIMBO = bookie("bookie-0", epoch=2, limbo=1, reason="UncleanShutdown")
+
+
+@pytest.mark.parametrize(
+    ("before", "epoch", "now", "is_so"),
+    [
+        (BookieState.SERVING, 2, SERVING, False),
+        (BookieState.SERVING, 1, SERVING, True),
+        (BookieState.SERVING, 1, LIMBO, True),
+        (BookieState.LIMBO, 2, SERVING, False),
+        (BookieState.READ_ONLY, 2, SERVING, True),
+        (BookieState.SERVING, 2, READ_ONLY, True),
+        (BookieState.READ_ONLY, 1, READ_ONLY, False),
+        (BookieState.LEAVING, 2, SERVING, False),
+        (BookieState.SERVING, 0, SERVING, False),
+        (BookieState.READ_ONLY, 0, SERVING, False),
+    ],
+)
+def test_who_came_went_or_booted_again_may_lack_what_was_acknowledged_meanwhile(
+    before: BookieState, epoch: int, now: Bookie, is_so: bool
+) -> None:
+    known = BookieStatus(id="bookie-0", state=before, boot_epoch=epoch)
+    look = observed(now, seconds=NOW)
+    assert is_disturbed(Pass.of(cluster(), look, ClusterStatus(bookies=[known]))) is is_so

@@ -101,11 +101,16 @@ def _where(audit: AuditStatus) -> str:
         return ""
     ledgers = sorted({ledger for one in holders for ledger in one.first_ledgers})
     names = sorted({name for one in holders for name in one.known})
-    more = ", ..." if len(ledgers) > NAMED_MAX else ""
     return (
-        f"; first ledgers {', '.join(map(str, ledgers[:NAMED_MAX]))}{more}, copies known on "
-        f"{', '.join(names[:NAMED_MAX]) or 'no bookie'}; all of them: `bookie audit`"
+        f"; first ledgers {_first(ledgers)}, copies known on {_first(names) or 'no bookie'}; "
+        "all of them: `bookie audit`"
     )
+
+
+def _first(items: Sequence[object]) -> str:
+    """A few of them, and whether there are more."""
+    more = ", ..." if len(items) > NAMED_MAX else ""
+    return ", ".join(map(str, items[:NAMED_MAX])) + more
 
 
 def mend_text(mend: MendStatus) -> str:
