@@ -1,7 +1,8 @@
-"""Messages that were begun and not ended: who is cut off for them, why, and how often."""
+"""Who is cut off, why, and how often: for messages begun and not ended, and for those who come."""
 
 import random
 from dataclasses import dataclass, field
+from itertools import product
 
 import pytest
 from bookie.server.sessions import LOOK_INTERVAL_S, RequestLimits, Sessions
@@ -85,3 +86,74 @@ async def test_late_ones_go_and_of_the_others_the_oldest_and_no_more_than_must(s
         held += half.buffer_bytes
         assert held > LIMITS.total, "it could have stayed"
         assert age(half) >= max(map(age, left), default=0.0)
+
+
+@dataclass(eq=False)
+class Guest(Half):
+    """A connection that has begun no message."""
+
+    since: float | None = None
+    bytes_here: int = 0
+    spare: int = 0
+    has_asked: bool = False  # type: ignore[misc]
+
+    def close(self) -> None:
+        self.cuts.append("close")
+
+
+def closed(sessions: Sessions, guests: list[Guest]) -> list[Guest]:
+    """The loop's next turn: those that were cut off are gone. Who is left."""
+    for guest in guests:
+        if guest.cuts:
+            sessions.closed(guest)
+    return [guest for guest in guests if not guest.cuts]
+
+
+@pytest.mark.parametrize("seed", range(300))
+async def test_however_many_come_in_one_turn_no_more_stay_than_there_are_places(seed: int) -> None:
+    rng, here, everybody = random.Random(seed), list[Guest](), list[Guest]()
+    sessions = Sessions(traffic := Traffic(), connections_max=3)
+    for _turn in range(8):
+        for _ in range(rng.randrange(6)):
+            here.append(guest := Guest())
+            everybody.append(guest)
+            sessions.opened(guest)
+        here = closed(sessions, here)
+        assert traffic.connections == len(here) == min(3, len(everybody))
+        rng.choice(here or [Guest()]).has_asked |= rng.random() < 0.5
+    assert all(guest.cuts in ([], ["abort"], ["close"]) for guest in everybody)
+    assert not any(guest.has_asked and guest.cuts for guest in everybody)
+    assert sum(traffic.cut_off.values()) == len(everybody) - len(here)
+    if sessions._looking is not None:
+        sessions._looking.cancel()
+
+
+@dataclass(eq=False)
+class Leaver(Guest):
+    """Closes when it is closed, or only when it is cut off."""
+
+    sessions: Sessions = field(kw_only=True)
+    is_slow: bool = field(kw_only=True)
+
+    def close(self) -> None:
+        super().close()
+        if not self.is_slow:
+            self.sessions.closed(self)
+
+    def abort(self) -> None:
+        super().abort()
+        self.sessions.closed(self)
+
+
+@pytest.mark.parametrize("slow", [*product((False, True), repeat=3)])
+async def test_at_the_end_all_are_closed_and_whoever_takes_too_long_is_cut_off(
+    monkeypatch: pytest.MonkeyPatch, slow: tuple[bool, ...]
+) -> None:
+    monkeypatch.setattr("bookie.server.sessions.LAST_REPLIES_S", 0.0)
+    sessions = Sessions(traffic := Traffic(), connections_max=9)
+    leavers = [Leaver(sessions=sessions, is_slow=is_slow) for is_slow in slow]
+    for leaver in leavers:
+        sessions.opened(leaver)
+    await sessions.end()
+    assert traffic.connections == 0
+    assert [leaver.cuts == ["close", "abort"] for leaver in leavers] == list(slow)

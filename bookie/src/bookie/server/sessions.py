@@ -85,8 +85,10 @@ class Sessions:
         """The next look at them; None while there are none."""
         self._connections_max = connections_max
         self._open: dict[Session, None] = {}
-        """Connections, oldest first; Traffic.connections of them. One beyond connections_max leaves
-        as soon as it is closed."""
+        """Connections, oldest first; Traffic.connections of them."""
+        self._leaving: set[Session] = set()
+        """Those of `_open` that had to go for another, or found no place, and are not closed yet.
+        All others are connections_max at most."""
         self._one_closed = asyncio.Event()
         """Set whenever one has closed: who ends the sessions waits for the last."""
 
@@ -95,11 +97,13 @@ class Sessions:
         self._traffic.connections = len(self._open)
         if self._looking is None:
             self._schedule_look()
-        if len(self._open) > self._connections_max:
+        if len(self._open) - len(self._leaving) > self._connections_max:
             self._make_room_for(session)
 
     def _make_room_for(self, session: Session) -> None:
-        silent = next(one for one in self._open if one is session or not one.has_asked)
+        # A burst comes within one turn of the loop, and nothing closes before the next one.
+        silent = next(one for one in self._open if one is session or self._may_go(one))
+        self._leaving.add(silent)
         if silent is session:
             log.warning("refuse a connection: %d are open", self._connections_max)
             self._traffic.cut_off[CutOff.FULL] += 1
@@ -109,8 +113,12 @@ class Sessions:
         self._traffic.cut_off[CutOff.SILENT] += 1
         silent.abort()
 
+    def _may_go(self, session: Session) -> bool:
+        return not session.has_asked and session not in self._leaving
+
     def closed(self, session: Session) -> None:
         self._open.pop(session, None)
+        self._leaving.discard(session)
         self._one_closed.set()
         self._traffic.connections = len(self._open)
 
