@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -20,7 +20,14 @@ from bookie.metadata.cookie import encode_cookie
 from bookie.metadata.layout import LAYOUT_TEXT
 from bookie.metadata.service_info import encode_info
 from bookie.metadata.session import ZooKeeperSettings
-from bookie.metadata.store import BookieInfo, Cookie, Endpoint, StoredBoot
+from bookie.metadata.store import (
+    BookieInfo,
+    Cookie,
+    Endpoint,
+    MetadataStore,
+    StoredBoot,
+    Underreplication,
+)
 from bookie.metadata.znodes import ZNODE_BYTES_MAX
 from bookie.metadata.zookeeper import ZooKeeperStore
 from bookie.protocol.ledger import Fragment, LedgerMetadata
@@ -215,35 +222,60 @@ async def test_a_cluster_that_was_wiped_or_made_anew_denies_nothing(
 ) -> None:
     created = await store.create_ledger(ledger(1))
     second = await ZooKeeperStore.open(*split(zookeeper_url), settings=QUICK)
-    root = split(zookeeper_url)[1]
-    await wipe(second, root)
-    for asking in denials(store, created.value):
+    await wipe(second, split(zookeeper_url)[1])
+    for ask in denials(store, created.value).values():
         with pytest.raises(UnavailableError, match="initialise it first"):
-            await asking
+            await ask()
     await second.initialise()
-    for asking in denials(store, created.value):
+    for ask in denials(store, created.value).values():
         with pytest.raises(UnavailableError, match="made anew"):
-            await asking
+            await ask()
     await second.close()
 
 
-def denials(store: ZooKeeperStore, metadata: LedgerMetadata) -> list[Awaitable[object]]:
+async def test_whatever_is_asked_of_a_store_is_known_to_deny_something_or_nothing(
+    store: ZooKeeperStore,
+) -> None:
+    asked = {
+        name
+        for part in (MetadataStore, Underreplication)
+        for name, found in vars(part).items()
+        if not name.startswith("_") and callable(found)
+    }
+    assert asked == denials(store, ledger(1)).keys() | DENY_NOTHING
+
+
+DENY_NOTHING = {
+    "barrier", "close", "initialise", "instance_id", "new_ledger_id", "unregister",
+    # Who finds another value than expected reads again.
+    "create_cookie", "create_ledger", "delete_value", "write_boot", "write_cookie", "write_value",
+    "lock", "mark", "set_enabled", "set_recovery_delay_s", "unlock",
+    # Who is there: that somebody is not, says nothing of what there is.
+    "bookies", "cookies",
+}  # fmt: skip
+
+
+def denials(
+    store: ZooKeeperStore, metadata: LedgerMetadata
+) -> dict[str, Callable[[], Awaitable[object]]]:
     """Requests whose plain answer would be: there is no such thing."""
-    return [
-        store.read_ledger(metadata.ledger_id),
-        store.write_ledger(metadata, version=0),
-        store.delete_ledger(metadata.ledger_id),
-        anext(store.ledger_ids()),
-        store.read_cookie(B0),
-        store.read_boot(B0),
-        store.read_value("logs/a"),
-        store.register(INFO),
-        anext(store.underreplication.marks()),
-        store.underreplication.read_mark(metadata.ledger_id),
-        store.underreplication.clear(metadata.ledger_id, version=0),
-        store.underreplication.is_enabled(),
-        store.underreplication.recovery_delay_s(),
-    ]
+    ledger_id, marks = metadata.ledger_id, store.underreplication
+    return {
+        "read_ledger": lambda: store.read_ledger(ledger_id),
+        "read_ledgers": lambda: store.read_ledgers([ledger_id]),
+        "write_ledger": lambda: store.write_ledger(metadata, version=0),
+        "delete_ledger": lambda: store.delete_ledger(ledger_id),
+        "ledger_ids": lambda: anext(store.ledger_ids()),
+        "read_cookie": lambda: store.read_cookie(B0),
+        "read_boot": lambda: store.read_boot(B0),
+        "read_value": lambda: store.read_value("logs/a"),
+        "register": lambda: store.register(INFO),
+        "marks": lambda: anext(marks.marks()),
+        "read_mark": lambda: marks.read_mark(ledger_id),
+        "clear": lambda: marks.clear(ledger_id, version=0),
+        "is_enabled": lambda: marks.is_enabled(),
+        "recovery_delay_s": lambda: marks.recovery_delay_s(),
+    }
 
 
 async def test_metadata_of_no_known_format_is_neither_absent_nor_skipped(

@@ -186,7 +186,7 @@ class ZooKeeperStore:
                     raise
                 unreadable[ledger_id] = error
         if None in znodes:
-            await self._require_instance_id()  # absence of ledgers in a cluster, not of the cluster
+            await self._check_cluster()  # absence of ledgers in a cluster, not of the cluster
         return found
 
     async def write_ledger(
