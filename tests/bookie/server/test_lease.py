@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import threading
+from itertools import count
 from pathlib import Path
 from typing import cast
 
@@ -112,6 +113,19 @@ async def test_a2_a_newer_epoch_that_somebody_names_ends_it_until_the_store_deni
     assert lab.state.is_leased
 
 
+async def test_a2_a_confirmation_denies_no_epoch_that_was_named_while_it_was_under_way(
+    lab: LeaseLab,
+) -> None:
+    async def named(name: str) -> None:
+        lab.state.hear_epoch(7)
+
+    lab.store.before = named
+    await lab.lease.confirm()
+    assert not lab.state.is_leased
+    await lab.lease.confirm()
+    assert lab.state.is_leased and lab.state.is_writable
+
+
 # Generations
 
 
@@ -174,6 +188,28 @@ async def test_a4_a_generation_that_a_full_disk_did_not_take_is_not_claimed(tmp_
     await lab.lease.confirm()
     lowest = min(each.generation or 0 for each in full.markers())
     assert (await lab.stored()).generation <= lowest
+    full.end()
+
+
+@pytest.mark.parametrize("at", range(4))
+async def test_a4_a_generation_that_found_no_room_in_any_directory_rises_at_the_next_turn(
+    tmp_path: Path, at: int
+) -> None:
+    full = BootLab(tmp_path, store=FaultyStore(MemoryStore()), disk=(disk := SimDisk()))
+    await full.boot()
+    lab, writes = LeaseLab(full, cast(FaultyStore, full.store)), count()
+
+    def fill(operation: str, path: Path) -> None:
+        if operation == "write" and path.name.startswith(MARKER_NAME) and next(writes) == at:
+            raise OSError(errno.ENOSPC, "full")
+
+    await lab.lease.confirm()
+    before = await lab.stored()
+    await full.add(await full.ledger(), 0)
+    disk.watch(fill)
+    await lab.lease.confirm()
+    await lab.lease.confirm()
+    assert (await lab.stored()).generation > before.generation
     full.end()
 
 

@@ -49,15 +49,18 @@ class Lease:
         assert not self._markers.current.is_clean
 
     async def confirm(self) -> bool:
-        """Prolong the lease: always True. SupersededError: this process is the bookie no longer;
+        """Prolong the lease, unless somebody names a newer epoch meanwhile: always True.
+        SupersededError: this process is the bookie no longer;
         UnavailableError and StorageError as they come: the lease runs on."""
         async with self._turn:
-            began = self._state.clock()
+            began, heard = self._state.clock(), self._state.epoch_heard
             stored = self._claim.stored
             generation = await self._raise_generation(stored.generation)
             passing("lease: generation raised, store not written")
             await self._claim.write(replace(stored, generation=generation))
-            self._state.extend_lease(began + self._seconds)
+            # A claim that was named meanwhile may be younger than this write; the next one shows.
+            if self._state.epoch_heard == heard:
+                self._state.extend_lease(began + self._seconds)
             self._publish_rollback(self._claim.stored.rolled_back)
             self._check()
             return True

@@ -1,0 +1,67 @@
+"""Duties go on over whatever may pass, and the bookie ends with what may not."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from bookie.errors import BookieError, DiskFullError, StorageError
+from bookie.server.housekeeping import repeat
+from server_lab import ServerLab
+
+TURNS = 3
+
+
+def kinds_of(kind: type[Exception]) -> Iterator[type[Exception]]:
+    yield kind
+    for narrower in kind.__subclasses__():
+        if narrower.__module__ == BookieError.__module__:
+            yield from kinds_of(narrower)
+
+
+def may_pass(kind: type[Exception]) -> bool:
+    return issubclass(kind, DiskFullError) or not issubclass(kind, StorageError)
+
+
+async def turns_of(kind: type[Exception]) -> tuple[int, list[StorageError]]:
+    """How often a duty is begun that raises this, up to TURNS times; what ended the bookie."""
+    begun, failures, enough = 0, list[StorageError](), asyncio.Event()
+
+    async def duty() -> None:
+        nonlocal begun
+        begun += 1
+        if begun == TURNS:
+            enough.set()
+            await asyncio.get_running_loop().create_future()
+        raise kind.__new__(kind, "no")
+
+    repeating = asyncio.create_task(repeat(duty, 0.0, failures.append))
+    reaching = asyncio.create_task(enough.wait())
+    await asyncio.wait({repeating, reaching}, return_when=asyncio.FIRST_COMPLETED)
+    for task in (repeating, reaching):
+        task.cancel()
+    return begun, failures
+
+
+@pytest.mark.parametrize("kind", [*kinds_of(BookieError), ValueError, KeyError, TimeoutError])
+async def test_only_a_disk_that_failed_ends_a_duty_and_the_bookie_and_no_full_one(
+    kind: type[Exception],
+) -> None:
+    begun, failures = await turns_of(kind)
+    assert (begun, len(failures)) == ((TURNS, 0) if may_pass(kind) else (1, 1))
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+async def test_a2_an_epoch_named_while_the_lease_is_confirmed_has_it_confirmed_once_more(
+    idle_server: ServerLab, times: int
+) -> None:
+    idle_server.tree["lease"] = {"seconds": 30_000, "confirmSeconds": 10_000}
+    state, epochs = (await idle_server.start()).state, iter(range(8, 8 + times))
+
+    async def named(name: str) -> None:
+        if name == "write_boot":
+            state.hear_epoch(next(epochs, 0))
+
+    idle_server.metadata.before = named
+    state.hear_epoch(7)
+    await idle_server.until(lambda: state.is_leased)
+    assert state.epoch_heard == 7 + times
