@@ -1,5 +1,8 @@
 """Buffers of frames: used again only when nobody looks at them, and never too many kept."""
 
+import random
+
+import pytest
 from bookie.frames.buffers import KEPT_FRAME_BYTES_MIN, STEP_BYTES, FrameBuffers
 
 BIG = 2 * STEP_BYTES
@@ -45,3 +48,14 @@ def test_no_more_is_kept_than_the_bound() -> None:
     buffers = FrameBuffers(bytes_max=3 * BIG)
     held = [buffers.take(BIG) for _ in range(5)]
     assert len(held) == 5 and buffers.kept_bytes == 3 * BIG
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_what_is_kept_is_counted_in_full_and_never_exceeds_the_bound(seed: int) -> None:
+    rng, held = random.Random(seed), list[memoryview]()
+    buffers = FrameBuffers(bytes_max=4 * BIG)
+    for _ in range(40):
+        held.append(buffers.take(rng.choice((1, KEPT_FRAME_BYTES_MIN, STEP_BYTES + 1, BIG))))
+        del held[: rng.randrange(3)]
+        assert len({id(frame.obj) for frame in held}) == len(held), "two frames in one memory"
+        assert sum(map(len, buffers._kept)) == buffers.kept_bytes <= 4 * BIG

@@ -62,6 +62,36 @@ def test_any_flipped_bit_is_found_and_spoils_its_entry_only(
     assert list(map(bytes, run.entries())) == bodies[:at] + bodies[at + 1 :]
 
 
+def spoilt_if(is_spoilt: bool, entry_id: EntryId, payload: bytes) -> bytes:
+    """An entry that says another length than its digest was made of, or the same."""
+    body = CODEC.encode(entry_id, payload, lac=NO_ENTRY, length=1 + is_spoilt)
+    return body[: ENTRY_HEADER_BYTES - 1] + b"\1" + body[ENTRY_HEADER_BYTES:]
+
+
+@given(
+    sizes=st.one_of(
+        st.lists(st.integers(0, 2), min_size=1, max_size=40),
+        st.integers(1, 40).map(lambda count: [2] * count),
+    ),
+    spoilt=st.sets(st.integers(0, 39), max_size=4),
+    pattern=st.sampled_from([CONSECUTIVE, Pattern(1, 3), Pattern(2, 3)]),
+    first=st.integers(0, 40),
+    last=st.integers(0, 70),
+)
+def test_a_run_says_of_its_entries_what_each_of_them_says_by_itself(
+    sizes: list[int], spoilt: set[int], pattern: Pattern, first: int, last: int
+) -> None:
+    ids = [EntryId(pattern.id_at(FIRST, at)) for at in range(len(sizes))]
+    bodies = [spoilt_if(at in spoilt, ids[at], bytes([at]) * size) for at, size in enumerate(sizes)]
+    run = verified(bodies, pattern=pattern, first=first, last=last)
+    asked = [at for at, entry_id in enumerate(ids) if first <= entry_id <= last]
+    right = [at for at in asked if at not in spoilt]
+    assert list(run.corrupt) == [ids[at] for at in asked if at in spoilt]
+    assert list(run.ids) == [ids[at] for at in right]
+    assert list(map(bytes, run.entries())) == [bodies[at] for at in right]
+    assert list(run.payloads()) == [bytes([at]) * sizes[at] for at in right]
+
+
 def test_an_entry_too_short_for_its_digest_is_corrupt() -> None:
     bodies = entries(CODEC, 3)
     bodies[1] = bodies[1][: ENTRY_HEADER_BYTES + 1]
