@@ -1,13 +1,19 @@
 """Facts on their way to the disk: replies wait for the write that carries what they tell (R9)."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Callable
+from functools import partial
+from itertools import count
 from pathlib import Path
+from typing import cast
 
 import pytest
 from bookie.errors import DiskFullError, StorageError
-from bookie.ids import LedgerId
+from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.server.durable import DurableFacts
+from bookie.storage.acks import Done
+from bookie.storage.permits import AddPermits
 from bookie.storage.records import LedgerRecord
 from bookie.storage.storage import Storage
 from bookie.testing.disk import SimDisk
@@ -143,3 +149,53 @@ async def test_after_a_failed_sync_nothing_is_told_durable_any_more(tmp_path: Pa
     assert isinstance(await bench.ask(LedgerId(2)), StorageError)
     with pytest.raises(StorageError):
         await asyncio.to_thread(bench.storage.close)
+
+
+class Journal:
+    """What the facts ask of a storage; the test says when each write ends, and how."""
+
+    failure = None
+
+    def __init__(self) -> None:
+        self.permits = AddPermits()
+        self.known: LedgerRecord = LedgerRecord(L1)
+        self.durable: EntryId = NO_ENTRY
+        """The highest LAC that a write carried which came to its end."""
+        self.writes: list[tuple[EntryId, Done]] = []
+
+    def put_record(self, record: LedgerRecord, *, done: Done) -> None:
+        self.known = self.known.merged(record)
+        self.writes.append((self.known.explicit_lac, done))
+
+    def record(self, _ledger_id: LedgerId) -> LedgerRecord:
+        return self.known
+
+    def end(self, at: int, error: StorageError | None = None) -> None:
+        """Those that are synced are so in their order; one that finds no room ends at any time."""
+        lac, done = self.writes.pop(at)
+        if error is None:
+            self.durable = max(self.durable, lac)
+        done(error)
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_whatever_order_writes_fail_in_nothing_is_told_before_it_is_durable(seed: int) -> None:
+    rng, journal = random.Random(seed), Journal()
+    facts, asked, told = DurableFacts(cast(Storage, journal)), count(), list[int]()
+
+    def answer(owed: EntryId, number: int, error: StorageError | None) -> None:
+        assert error is not None or journal.durable >= owed
+        told.append(number)
+
+    for lac in range(20):
+        if rng.random() < 0.5:
+            facts.persist(LedgerRecord(L1, explicit_lac=EntryId(lac)))
+        facts.when_durable(L1, partial(answer, journal.known.explicit_lac, next(asked)))
+        while journal.writes and rng.random() < 0.5:
+            full = rng.random() < 0.5
+            at = rng.randrange(len(journal.writes)) if full else 0
+            journal.end(at, DiskFullError("full") if full else None)
+        facts._check()
+    while journal.writes:
+        journal.end(0)
+    assert sorted(told) == [*range(20)]
