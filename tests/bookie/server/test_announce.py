@@ -1,5 +1,9 @@
 """What the registration says when the metadata store does not say what became of a write."""
 
+import asyncio
+from itertools import product
+
+import pytest
 from bookie.ids import BookieId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.server.advertised import endpoints_of
@@ -69,3 +73,29 @@ async def test_a_stock_client_finds_the_advertised_address_before_the_bookies_ow
     ]
     await announcer.announce()
     assert [one.host for one in (await store.bookies())[BOOKIE].endpoints] == ["h", "h"]
+
+
+@pytest.mark.parametrize(("before", "behind"), [*product(range(3), repeat=2)])
+async def test_whatever_is_announced_beside_a_withdrawal_is_withdrawn(
+    before: int, behind: int
+) -> None:
+    announcer, state, store = await announced()
+    reached, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(name: str) -> None:
+        if name == "register":
+            reached.set()
+            await go_on.wait()
+
+    store.before = slow
+    state.switch_read_only(ReadOnlyReason.PERSON, True)
+    changes = [asyncio.create_task(announcer.announce()) for _ in range(before)]
+    if changes:
+        await reached.wait()
+    state.phase = Phase.STOPPING
+    changes.append(asyncio.create_task(announcer.withdraw()))
+    changes += [asyncio.create_task(announcer.announce()) for _ in range(behind)]
+    await asyncio.sleep(0)
+    go_on.set()
+    await asyncio.gather(*changes)
+    assert BOOKIE not in await store.bookies()

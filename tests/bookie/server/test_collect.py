@@ -18,6 +18,8 @@ from bookie.testing.metadata import FaultyStore
 from storage_kit import StorageKit, run
 
 MANY = 40
+MOMENTS = ("before the barrier", "behind the barrier", "behind the listing")
+"""Of a look, at which somebody else may do something."""
 
 
 class StaleStore(FaultyStore):
@@ -122,6 +124,22 @@ async def test_a9_a_look_at_the_store_lets_as_many_be_fenced_unseen_as_ever(
         told = [await fence_unseen(lab, ledger_id) for ledger_id in range(4)]
         assert told == ["fenced"] * 3 + ["refused"]
         await lab.passes(1)
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+async def test_a9_a_look_that_the_store_cuts_off_lets_no_more_be_fenced_unseen(
+    lab: CollectLab, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    monkeypatch.setattr("bookie.protocol.admission.UNCONFIRMED_FENCES_MAX", 1)
+
+    async def cut_off() -> None:
+        raise UnavailableError("away")
+
+    assert await fence_unseen(lab, 1) == "fenced"
+    lab.metadata.at[moment] = cut_off
+    with pytest.raises(UnavailableError):
+        await lab.collector.run_pass()
+    assert await fence_unseen(lab, 2) == "refused"
 
 
 async def test_a5_a_deleted_ledger_goes_after_two_looks_and_leaves_a_tombstone(
@@ -233,9 +251,7 @@ async def test_a5_a_tombstone_gives_way_when_the_metadata_store_names_the_ledger
 # ---- beside adds, and beside a person -----------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "moment", ["before the barrier", "behind the barrier", "behind the listing"]
-)
+@pytest.mark.parametrize("moment", MOMENTS)
 async def test_a_ledger_that_is_made_and_added_to_during_a_look_is_never_missing(
     lab: CollectLab, moment: str
 ) -> None:

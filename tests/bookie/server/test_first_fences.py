@@ -3,11 +3,14 @@
 import asyncio
 
 import pytest
-from bookie.errors import UnavailableError
+from bookie.errors import MetadataFormatError, NoSuchLedgerError, UnavailableError
 from bookie.ids import LedgerId
+from bookie.metadata.memory import MemoryCluster, MemoryStore
+from bookie.metadata.store import Versioned
 from bookie.protocol.admission import UNCONFIRMED_FENCES_MAX, rule_first_fence
+from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
-from bookie.server.first_fences import LOOKUPS_MAX, FirstFences
+from bookie.server.first_fences import LOOKUPS_MAX, FirstFences, in_store
 from server_lab import ServerLab
 
 L7 = LedgerId(7)
@@ -88,3 +91,52 @@ async def test_a9_lookups_are_bounded_and_what_is_unseen_counts_until_the_store_
     await turns()
     assert told[-1] is Status.NOT_READY, "fenced again"
     fences.end()
+
+
+class Misread(MemoryStore):
+    """A store whose answer to a read of a ledger is this error; None: the ledger."""
+
+    def __init__(self, error: Exception | None) -> None:
+        super().__init__(MemoryCluster())
+        self.error = error
+
+    async def read_ledger(self, ledger_id: LedgerId) -> Versioned[LedgerMetadata]:
+        if self.error is not None:
+            raise self.error
+        return Versioned(LedgerMetadata(ledger_id, 1, 1, 1, ()), 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "answer"),
+    [
+        (None, Status.OK),
+        (NoSuchLedgerError(L7), Status.BAD_REQUEST),
+        (MetadataFormatError("what cannot be read exists all the same"), Status.OK),
+        (UnavailableError("away"), Status.OK),
+        (TimeoutError("no answer in time"), Status.OK),
+    ],
+)
+async def test_a9_whatever_becomes_of_a_lookup_the_fence_is_answered_once(
+    error: Exception | None, answer: Status
+) -> None:
+    fences, told = FirstFences(in_store(Misread(error))), list[Status]()
+    fences.ask(L7, lambda: told.append(Status.OK), told.append)
+    await turns()
+    assert told == [answer]
+    fences.ask(L7, lambda: False, told.append)
+    await turns()
+    assert told == [answer, answer if answer is not Status.OK else Status.OVERLOADED]
+
+
+async def test_a9_a_store_that_is_silent_holds_no_fence_up_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("bookie.server.first_fences.LOOKUP_S", 0.0)
+
+    async def silent(_ledger_id: LedgerId) -> bool:
+        return await asyncio.get_running_loop().create_future()
+
+    fences, told = FirstFences(silent), list[Status]()
+    fences.ask(L7, lambda: told.append(Status.OK), told.append)
+    await turns()
+    assert told == [Status.OK]
