@@ -8,7 +8,7 @@ import shutil
 import ssl
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -218,13 +218,25 @@ async def test_a_client_of_another_fleet_is_cut_off_behind_its_handshake(tls: Tl
     assert await client.until_closed() == b""
 
 
-def test_a_session_that_is_taken_up_again_ends_with_its_certificate(
-    certificates: Certificates,
+@pytest.mark.parametrize("year", [2020, 2099])
+@pytest.mark.parametrize("names", ["", "own", "other", "garbled", "own own2", "own other"])
+def test_a_session_that_is_taken_up_again_ends_with_its_certificate_whatever_its_names(
+    certificates: Certificates, names: str, year: int
 ) -> None:
     """Of TLS 1.2, by its id, while its first connection lives: nothing is verified again."""
     port = PortTls(Tls(directory=certificates.bookie.folder))
-    assert port.why_not({"notAfter": "Nov 25 00:00:00 2020 GMT"}).endswith("2020 GMT")
-    assert not port.why_not({"notAfter": "Nov 25 00:00:00 2099 GMT"})
+    own = port.credentials.principal
+    assert own is not None
+    writer = own.peer(Role.CLIENT, "writer")
+    uris = {
+        "own": writer.uri, "own2": own.uri, "other": replace(writer, cluster="other").uri,
+        "garbled": writer.uri + "/",
+    }  # fmt: skip
+    certificate = {
+        "notAfter": f"Nov 25 00:00:00 {year} GMT",
+        "subjectAltName": tuple(("URI", uris[name]) for name in names.split()),
+    }
+    assert bool(port.why_not(certificate)) is (year == 2020 or names not in ("", "own"))
 
 
 @pytest.mark.parametrize("who", ["nobody", "client", "stranger"])

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,21 @@ async def test_a_wrong_copy_is_unreadable_then_and_never_denied(
     assert found.rejected == ids((4, 4))
     assert kit.read(LEDGER, 0, 9) == (ids((0, 3), (5, 9)), ids((4, 4)), 9)
     assert kit.held(LEDGER) == ids((0, 3), (5, 9)), "an audit by the index finds it, too"
+    kit.storage.close()
+
+
+@pytest.mark.parametrize("copies", [*product((-1, 4), repeat=3)])
+@pytest.mark.parametrize("synced", range(4))
+async def test_of_several_copies_the_first_is_judged_wherever_they_lie(
+    kit: StorageKit, store: FaultyStore, copies: tuple[int, ...], synced: int
+) -> None:
+    """The first `synced` of them in the index, the others in memory."""
+    for number, wrong in enumerate(copies):
+        kit.add(frame(3, 3, wrong=wrong))
+        if number + 1 == synced:
+            kit.storage.maintenance.checkpoint()
+    found = await recheck(kit.storage, store, LEDGER, ids((0, 9)))
+    assert found.rejected == (ids((4, 4)) if copies[0] == 4 else EMPTY)
     kit.storage.close()
 
 
