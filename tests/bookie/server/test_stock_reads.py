@@ -1,9 +1,12 @@
 """What stock clients read and learn: entries, fences, limbo, LACs, long polls, lists, disks."""
 
 import asyncio
+import random
 
 import pytest
-from bookie.ids import EntryId
+from bookie.frames.build import build_run
+from bookie.frames.frame import CONSECUTIVE, Pattern
+from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.status import Status
 from bookie.server.disk_reads import READS_PER_CONNECTION_MAX
@@ -56,6 +59,48 @@ async def test_more_than_one_reply_holds_is_read_on(stock: StockLab) -> None:
     answers = await client.ask(*[stock.frames.read(ledger, i) for i in range(14)])
     assert sorted(a.entry_id for a in answers) == list(range(14))
     assert stock.server.traffic.reads > 1
+
+
+async def hold_run(
+    stock: StockLab, ledger: int, first: int, count: int, pattern: Pattern, payload: bytes
+) -> set[int]:
+    """The ids of the run."""
+    ids = [pattern.id_at(first, number) for number in range(count)]
+    bodies = [entry(ledger, i, payload=payload) for i in ids]
+    run = build_run(LedgerId(ledger), EntryId(first), bodies, lac=NO_ENTRY, pattern=pattern)
+    assert await stock.server.send(bytes(run)) is Status.OK
+    return set(ids)
+
+
+@pytest.mark.parametrize("shares", [2, 3, 4])
+async def test_of_shares_between_each_other_nothing_is_denied_that_one_reply_has_no_room_for(
+    stock: StockLab, shares: int
+) -> None:
+    ledger, ids, payload = await stock.server.ledger(), range(4 * shares), bytes(400_000)
+    for first in range(shares):
+        await hold_run(stock, ledger, first, 4, Pattern(1, shares), payload)
+    answers = await stock.ask(*[stock.frames.read(ledger, i) for i in ids])
+    assert {a.outcome for a in answers} == {OK}
+    assert sorted(a.entry_id for a in answers) == [*ids]
+
+
+@pytest.mark.parametrize("seed", range(15))
+async def test_however_runs_lie_across_each_other_each_read_is_answered_as_if_it_were_alone(
+    stock: StockLab, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    for module in ("disk_reads", "stock_reading"):
+        monkeypatch.setattr(f"bookie.server.{module}.READ_BYTES_MAX", 1500)
+    rng, ledger, held = random.Random(seed), await stock.server.ledger(), set[int]()
+    for _ in range(8):
+        pattern = rng.choice((CONSECUTIVE, Pattern(1, 3), Pattern(2, 3), Pattern(2, 5)))
+        run = rng.randrange(40), rng.randrange(1, 8), pattern
+        held |= await hold_run(stock, ledger, *run, bytes(100))
+    for _ in range(3):
+        ids = sorted(rng.choices(range(60), k=rng.randrange(1, 60)))
+        answers = await stock.ask(*[stock.frames.read(ledger, i) for i in ids])
+        assert sorted(a.entry_id for a in answers) == ids
+        assert {a.entry_id for a in answers if a.outcome is OK} == held.intersection(ids)
+        assert {a.outcome for a in answers} <= {OK, Outcome.NO_ENTRY}
 
 
 async def test_the_last_entry_is_asked_for_as_minus_one(stock: StockLab) -> None:

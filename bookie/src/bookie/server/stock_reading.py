@@ -57,9 +57,13 @@ class ReadService:
                 origin.refuse(request, status)
             return
         found = FoundEntries(reply, [request.entry_id for request in requests])
-        left = [request for request in requests if not found.is_answered(request.entry_id)]
-        for request in requests[: len(requests) - len(left)]:
-            _answer_entry(origin, request, found, request.entry_id)
+        # Where runs lie between each other, some of a later id may be here and one before it not.
+        left = []
+        for request in requests:
+            if found.is_answered(request.entry_id):
+                _answer_entry(origin, request, found, request.entry_id)
+            else:
+                left.append(request)
         if left:
             origin.client.do(partial(self.read_many, origin, left))
 
