@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+from bookie.errors import UnavailableError
 from bookie.ids import BookieId
 from bookie.metadata.layout import Paths
 from bookie.metadata.listing import FolderWalk
@@ -46,6 +48,8 @@ class Server:
 
     connected, trouble, shown_as = True, None, "nobody"
     client_id = SESSION_ID, b""
+    owner = SESSION_ID
+    """Whose session made the znodes."""
 
     def __init__(self, *paths: str) -> None:
         self.shown = dict.fromkeys(paths, encode_info(INFO))
@@ -67,10 +71,11 @@ class Server:
             return Answer(None, NoNodeError())
 
     def get_async(self, path: str) -> Answer:
-        return self._asked(lambda: (self.shown[path], Stat()))
+        return self._asked(lambda: (self.shown[path], Stat(ephemeralOwner=self.owner)))
 
     def exists_async(self, path: str, watch: object = None) -> Answer:
-        return self._asked(lambda: Stat() if path in self.shown else None)
+        stat = Stat(ephemeralOwner=self.owner)
+        return self._asked(lambda: stat if path in self.shown else None)
 
     def get_children_async(self, path: str) -> Answer:
         start = f"{path}/"
@@ -149,4 +154,37 @@ async def test_news_of_a_registration_that_comes_while_it_is_put_right_is_looked
     for _ in range(60):
         await asyncio.sleep(0)
     assert looks == 4
+    await registration.abandon()
+
+
+async def nothing() -> None: ...
+
+
+class SessionLostBehindTransactions(ZooKeeperSession):
+    """Each change happens; of those in `unheard` nobody hears, and the session is another then."""
+
+    unheard: tuple[int, ...] = ()
+    changes = 0
+
+    async def transact(self, fill: Callable[[Any], None], *, repeat: bool = False) -> None:
+        server, number = self._client, self.changes
+        self.changes += 1
+        server.shown, server.owner = {WRITABLE: b"half"}, self.session_id
+        if number in self.unheard:
+            server.client_id = server.owner + 1, b""
+            raise UnavailableError("lost")
+
+
+@pytest.mark.parametrize("unheard", [(0,), (1,), (0, 1), (1, 2), (0, 1, 2)])
+async def test_what_an_announcement_that_nobody_heard_of_left_behind_is_our_own(
+    unheard: tuple[int, ...],
+) -> None:
+    session = SessionLostBehindTransactions(
+        "nowhere:1", settings=ZooKeeperSettings(registration_wait_s=0.0)
+    )
+    session._client, session.unheard = Server(), unheard
+    registration = Registration(session, PATHS, INFO, check_cluster=nothing)
+    for number in range(4):
+        with pytest.raises(UnavailableError) if number in unheard else nullcontext():
+            await registration.announce(replace(INFO, properties={"turn": str(number)}))
     await registration.abandon()
