@@ -63,6 +63,7 @@ judge: install ; $(BIN)/python e2e/judge
 judge-local: install ; $(BIN)/python e2e/judge/local.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(MODE:%=--mode %) $(TLS:%=--tls %) --json $(RESULTS)/judge.json
 judge-mutants: install ; PYTHONPATH=tests/mutants $(BIN)/python e2e/judge/planted.py $(TLS:%=--tls %) --json $(RESULTS)/judge-mutants.json
 chaos: install ; PYTHONPATH=e2e:e2e/judge $(BIN)/python e2e/chaos --minutes $(MINUTES) $(SEED:%=--seed %) --json $(RESULTS)/chaos.json
+tutorial: install ; PYTHONPATH=tests/support $(BIN)/python e2e/tutorial --debian $(DEBIAN) --log $(RESULTS)/tutorial.txt
 e2e-mutants: install ; PYTHONPATH=e2e:e2e/judge:tests/mutants $(BIN)/python e2e/planted $(ONLY:%=--only %) --json $(RESULTS)/e2e-mutants.json
 test-java: install
 	$(foreach fleet,$(FLEET),$(BIN)/python tests/java --fleet $(fleet) $(SECURED) $(if $(ONLY),--only $(ONLY)) &&) true
@@ -198,4 +199,4 @@ release-images:
 load:
 	kind load docker-image --name $(CLUSTER) $(IMAGES:%=bookie-operator/%:$(TAG))
 
-.PHONY: install demo lines lint types test test-java test-apache test-pulsar test-dlog test-security test-security-kind test-ipv6 test-packages dist proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale fuzz soak judge judge-local judge-mutants e2e e2e-mutants chaos bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds man reference site dashboards dashboards-proof older-chart base wheels cert-manager constraints images sbom provenance contents scan version packed-charts plugin olm-bundle release publish release-images load
+.PHONY: install demo lines lint types test test-java test-apache test-pulsar test-dlog test-security test-security-kind test-ipv6 test-packages dist proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale fuzz soak judge judge-local judge-mutants e2e e2e-mutants tutorial chaos bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds man reference site dashboards dashboards-proof older-chart base wheels cert-manager constraints images sbom provenance contents scan version packed-charts plugin olm-bundle release publish release-images load

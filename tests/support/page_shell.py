@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -49,12 +50,14 @@ class Shell:
 
     folder: Path
     """Where it is to begin."""
+    command: Sequence[str] = ("bash",)
+    """What starts it."""
     _process: "subprocess.Popen[str]" = field(init=False)
 
     def __post_init__(self) -> None:
         binaries = Path(sys.executable).parent
         self._process = subprocess.Popen(
-            ["bash"],
+            self.command,
             cwd=self.folder,
             env=os.environ | {"PATH": f"{binaries}:{os.environ['PATH']}", "COLUMNS": "100"},
             stdin=subprocess.PIPE,
