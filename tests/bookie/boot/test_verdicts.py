@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from bookie.boot.cookie_fix import fix_plan
 from bookie.boot.inspection import DiskInspection, Inspection
 from bookie.boot.marker import NO_MARKER, UNREADABLE_MARKER, FoundMarker, Marker
 from bookie.boot.stamps import Stamp
@@ -448,3 +449,20 @@ def test_one_marker_of_an_unclean_stop_is_enough_also_of_a_version_before(
     disks = [disk(at, marker=left if at == place else others) for at in range(3)]
     assert decide(found(*disks, is_bare=True)).is_dirty
     assert not decide(found(*[disk(at, marker=others) for at in range(3)], is_bare=True)).is_dirty
+
+
+def test_a_plan_is_another_one_wherever_anything_that_its_giver_saw_is_another() -> None:
+    fresh = blank(1, volume_uid="uid-new")
+    seen = [
+        found(fresh),
+        found(fresh, instance_id="cluster-b"),
+        found(fresh, bookie_id=BookieId("bookie-1")),
+        found(fresh, last_epoch=EPOCH - 1),
+        found(blank(1, volume_uid="uid-newer")),
+        found(blank(2, volume_uid="uid-new")),
+        found(blank(0, volume_uid="uid-new")),
+        found(fresh, disk(0, stamp=stamp(0, disk_id="another"))),
+        found(fresh, disk(2, stamp=stamp(2, disk_id="another"))),
+    ]
+    plans = [fix_plan(decide(one), one).plan_id for one in [*seen, *seen]]
+    assert len(set(plans)) == len(seen) and plans[: len(seen)] == plans[len(seen) :]
