@@ -155,6 +155,21 @@ async def test_a_loss_on_record_stays_on_record(lab: DrainLab) -> None:
     assert (found["audit"]["lost"], found["audit"]["missing"]) == (1, 0)
 
 
+@pytest.mark.parametrize(("keeper", "recorder"), [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)])
+async def test_an_entry_that_a_loss_record_names_and_somebody_has_all_the_same_is_moved(
+    lab: DrainLab, keeper: int, recorder: int
+) -> None:
+    ledger = await lab.ledger(entries=10, last=9)
+    for number in {0, 1, 2} - {keeper}:
+        lab.fleet[number].lose(ledger.ledger_id, [4])
+    answer = await lab.control.record_loss(
+        lab.ids[recorder], ledger.ledger_id, EntrySet.from_ranges([(4, 4)]),
+        reason=LOSS_REASON, by_person=False, answered_by=lab.ids[:3],
+    )  # fmt: skip
+    assert answer.accepted and (await lab.drain(0))["ledgers"]["moved"] == 1
+    assert [4 in lab.held(number, ledger.ledger_id) for number in (3, 4)].count(True) == 1
+
+
 # ---- ledgers that are written -------------------------------------------------------------------
 
 
@@ -369,6 +384,23 @@ async def test_copies_of_a_killed_drain_are_not_made_again(lab: DrainLab) -> Non
     lab.faulty.before = None
     result = await lab.drain(0)
     assert (result["entries_copied"], result["ledgers"]["moved"]) == (0, 1)
+
+
+@pytest.mark.parametrize("earlier", [1, 2])
+async def test_copies_that_an_earlier_drain_made_are_synced_before_they_are_named(
+    lab: DrainLab, earlier: int
+) -> None:
+    ledgers = [await lab.ledger(entries=10, last=9) for _ in range(4)]
+    lab.control.refuse_flush.update(lab.ids[3:])
+    for _ in range(earlier):
+        assert set(reasons(await lab.drain(0))) == {"NotFlushed"}
+    lab.control.refuse_flush.clear()
+    assert (await lab.drain(0))["entries_copied"] == 0 and await lab.names(0) == []
+    await lab.crash(3, 4)
+    for ledger in ledgers:
+        assert await lab.read_all(ledger.ledger_id) == [payload(i) for i in range(10)]
+        held = [lab.held(number, ledger.ledger_id) for number in (3, 4)]
+        assert sorted(held) == [[], [*range(10)]]
 
 
 async def test_a_lost_reply_to_the_compare_and_set_is_looked_up(lab: DrainLab) -> None:

@@ -288,3 +288,29 @@ async def test_a_peer_whose_answers_bring_nothing_is_left_for_another(
     monkeypatch.setattr(lab.fleet, "read", stuck)
     copied = await copy(lab, ledger.ledger_id)
     assert len(copied.entries) == 10 and asked.count(asked[0]) == 1
+
+
+@pytest.mark.parametrize("good", [0, 2, 3])
+@pytest.mark.parametrize("way", ["silent", "down", "unreadable"])
+async def test_sources_that_give_nothing_leave_their_room_to_the_one_that_does(
+    lab: RepairLab, good: int, way: str
+) -> None:
+    ledger = await lab.ledger((0, (0, 1, 2, 3)), write=4, entries=10, last=9)
+    lab.fleet[1].lose(ledger.ledger_id, range(10))
+    for number in {0, 2, 3} - {good}:
+        if way == "silent":
+            lab.fleet.lose_requests(number, only=lambda call: call.op is Op.READ)
+        elif way == "unreadable":
+            lab.fleet[number].fail_reads(ledger.ledger_id, range(10))
+    holdings = {b: (await lab.control.availability(b, [ledger.ledger_id])) for b in lab.ids}
+    for number in {0, 2, 3} - {good}:
+        lab.fleet[number].down = way == "down"
+    copier = Copier(lab.fleet, tiny(1))
+    for _ in range(2):
+        lab.fleet[1].lose(ledger.ledger_id, range(10))
+        async with asyncio.timeout(20):
+            copied = await copier.copy(
+                ledger, lab.ids[1], EntrySet.from_ranges([(0, 9)]),
+                holdings={b: found[ledger.ledger_id] for b, found in holdings.items()},
+            )  # fmt: skip
+        assert not copied.left
