@@ -45,6 +45,19 @@ async def asked(lab: BootLab, policy: FixPolicy) -> "tuple[Boot, asyncio.Task[Bo
     return lab.pending, running
 
 
+@pytest.mark.parametrize("between", [(), ("uid-j", "", ""), ("", "uid-0", ""), ("", "", "uid-1")])
+@pytest.mark.parametrize("place", [0, 1, 2])
+async def test_a_clone_is_noticed_also_after_boots_whose_platform_named_not_all_volumes(
+    lab: BootLab, between: tuple[str, ...], place: int
+) -> None:
+    for uids in (UIDS, between, between):
+        await lab.boot(uids=uids)
+        await lab.stop()
+    cloned = [*UIDS[:place], "uid-clone", *UIDS[place + 1 :]]
+    with pytest.raises(BootRefusedError, match="stale: stamped on volume"):
+        await lab.boot(policy=NEVER, uids=cloned)
+
+
 async def cancelled(running: "asyncio.Task[Booted]") -> None:
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
