@@ -491,7 +491,7 @@ async def test_work_that_fails_after_its_boot_was_stopped_is_told(
 
     def work() -> None:
         began.set()
-        may_fail.wait()
+        may_fail.wait(30)
         raise StorageError("no space")
 
     task = asyncio.create_task(in_thread(work))
@@ -509,7 +509,7 @@ async def test_work_comes_to_its_end_however_often_its_boot_is_cancelled() -> No
 
     def work() -> None:
         began.set()
-        may_end.wait()
+        may_end.wait(30)
 
     task = asyncio.create_task(in_thread(work))
     await asyncio.to_thread(began.wait)
