@@ -415,6 +415,10 @@ def _value(tree: Object, path: Path) -> Any:
 
 def _check(kind: Kind, before: Object, after: Object) -> None:
     """What may not change in an object that is there."""
+    path = ("spec", "resources", "requests", "storage")
+    if kind == CLAIM and _value(before, path) is not None and _value(after, path) is None:
+        _restore(before, after)
+        raise RefusedError("spec.resources[storage]: Required value")
     if kind == CONFIG_MAP and before.get("immutable") and before["data"] != after.get("data"):
         _restore(before, after)
         raise RefusedError("data: Forbidden: field is immutable when `immutable` is set")

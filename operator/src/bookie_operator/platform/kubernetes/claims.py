@@ -1,4 +1,10 @@
-"""Claims of volumes: the very one that was planned for, and their growth."""
+"""Claims of volumes: the very one that was planned for, their labels and their growth.
+
+An apply gives up every field of ours that it leaves out. So each write says both, labels and size:
+without the size, a claim that grew once would ask for none, which no server takes.
+"""
+
+from collections.abc import Mapping
 
 from bookie.errors import BookieError
 from bookie.ids import BookieId
@@ -14,6 +20,21 @@ from bookie_operator.platform.kubernetes.ownership import check_labels
 def very(metadata: Object) -> Object:
     """Names that very object: an apply never makes another one in its place."""
     return {"name": metadata["name"], "uid": metadata["uid"]}
+
+
+async def write(
+    api: Api, claim: Object, *, labels: Mapping[str, str] | None = None, size: str = ""
+) -> None:
+    """That very claim with these labels and of this size; what is not given stays as it is."""
+    metadata = claim["metadata"]
+    asked = {"storage": size or _size(claim)}
+    kept = dict(metadata.get("labels") or {} if labels is None else labels)
+    spec = {"resources": {"requests": asked}}
+    await api.apply(CLAIM, {"metadata": very(metadata) | {"labels": kept}, "spec": spec})
+
+
+def _size(claim: Object) -> str:
+    return str(claim["spec"]["resources"]["requests"]["storage"])
 
 
 async def planned_claim(api: Api, name: str, *, uid: str) -> Object:
@@ -34,16 +55,20 @@ async def take_back(
     if "deletionTimestamp" in known["metadata"]:
         return False
     labels = names.labels(cluster, names.BOOKIE, bookie=bookie_id, disk=disk.name)
-    await api.apply(CLAIM, {"metadata": very(known["metadata"]) | {"labels": labels}})
+    await write(api, known, labels=labels)
     return True
+
+
+async def leave(api: Api, claim: Object) -> None:
+    """The volume of a bookie that has left is nobody's, and kept."""
+    await write(api, claim, labels={**claim["metadata"]["labels"], names.RETAINED_LABEL: "true"})
 
 
 async def expand(api: Api, claim: Object, size: str) -> bool:
     """Ask for this size; False: it was asked for already."""
-    if claim["spec"]["resources"]["requests"]["storage"] == size:
+    if _size(claim) == size:
         return False
-    request = {"resources": {"requests": {"storage": size}}}
-    await api.apply(CLAIM, {"metadata": very(claim["metadata"]), "spec": request})
+    await write(api, claim, size=size)
     return True
 
 
@@ -53,9 +78,8 @@ async def expand_zookeeper(api: Api, cluster: BookieCluster) -> dict[str, Bookie
     if embedded is None or cluster.spec.paused:
         return {}
     for claim in await api.list(CLAIM, names.selector(cluster.metadata.name, names.ZOOKEEPER)):
-        asked = claim["spec"]["resources"]["requests"]["storage"]
         try:
-            if is_smaller(asked, embedded.size):
+            if is_smaller(_size(claim), embedded.size):
                 await expand(api, claim, embedded.size)
         except BookieError as error:
             return {f"{CLAIM.name} {claim['metadata']['name']}": error}

@@ -3,7 +3,7 @@
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import CLAIM, Api, Object
-from bookie_operator.platform.kubernetes.claims import very
+from bookie_operator.platform.kubernetes.claims import write
 from bookie_operator.platform.kubernetes.classes import access_mode
 from bookie_operator.platform.kubernetes.keeper import Keeper
 from bookie_operator.platform.kubernetes.ownership import check_labels
@@ -33,5 +33,4 @@ async def _label_again(api: Api, wanted: Object, cluster: str) -> None:
     if known is None:
         return  # gone again: the next pass makes it
     check_labels(CLAIM, known, cluster)
-    labels = {"labels": wanted["metadata"]["labels"]}
-    await api.apply(CLAIM, {"metadata": very(known["metadata"]) | labels})
+    await write(api, known, labels=wanted["metadata"]["labels"])

@@ -58,6 +58,7 @@ from bookie_operator.platform.kubernetes.bookies import (
 from bookie_operator.platform.kubernetes.claims import (
     expand,
     expand_zookeeper,
+    leave,
     planned_claim,
     take_back,
     very,
@@ -354,7 +355,10 @@ class KubernetesPlatform:
                 await self._api.delete(STATEFUL_SET, fenced)
             await self._drop_old_settings(bookie_id, "")
             for one in await self._api.list(CLAIM, bookie_selector(self._name, bookie_id)):
-                await self._leave(one, is_deleted=action.delete_volumes)
+                if action.delete_volumes:
+                    await self._api.delete(CLAIM, one)
+                else:
+                    await leave(self._api, one)
         elif action.is_node_lost:
             await self._force(pods)
         return not is_begun
@@ -363,15 +367,6 @@ class KubernetesPlatform:
         """Pods whose node is lost: nobody else says that they have ended."""
         for pod in pods:
             await self._api.delete(POD, pod, is_forced=True)
-
-    async def _leave(self, claim: Object, *, is_deleted: bool) -> None:
-        """A volume whose bookie has left goes as well, or is nobody's."""
-        if is_deleted:
-            await self._api.delete(CLAIM, claim)
-            return
-        metadata = claim["metadata"]
-        kept = {**metadata["labels"], names.RETAINED_LABEL: "true"}
-        await self._api.apply(CLAIM, {"metadata": very(metadata) | {"labels": kept}})
 
     async def _planned_pod(self, bookie_id: BookieId, instance: str) -> Object | None:
         """The pod that `instance` names; None when it is ending already. Else PreconditionError."""
