@@ -4,12 +4,18 @@ import json
 from typing import Any
 
 import pytest
+from bookie_operator.kubectl.tasks import ACTIONS
+from bookie_operator.model.task import TaskType
 from kubectl_lab import FakeLab, tree_of
 
 Tree = dict[str, Any]
 RUNNING = {"phase": "Running", "target": "demo-job-1", "startedAt": "2026-01-01T00:10:01Z"}
 DONE = {"phase": "Succeeded", "message": "the fix was made"}
 FAILED = {"phase": "Failed", "message": "12 ledgers in limbo, 30 unchecked are left"}
+
+
+def test_of_every_type_of_task_it_is_known_what_refuses_it() -> None:
+    assert set(ACTIONS) == set(TaskType)
 
 
 class TestApprove:
@@ -258,6 +264,16 @@ class TestReplaceBookie:
         ]
         assert "bookie-1 is away since 2026-01-01 00:00:00 UTC" in done.stderr
 
+    def test_why_it_waits_is_shown(self, lab: FakeLab) -> None:
+        tree = tree_of("healthy")
+        since = "2026-01-01T00:00:00Z"
+        tree["status"]["bookies"][1]["goneSince"] = since
+        why = {"action": "ReplaceBookie", "bookie": "bookie-1", "predicate": "LimboPresent"}
+        tree["status"]["blocked"] = [why | {"since": since, "message": "bookie-2 in limbo"}]
+        lab.put("bookieclusters", tree)
+        done = lab.run("replace-bookie", "bookie-1", "--yes", "--timeout", "200ms")
+        assert done.exit_code == 1 and "refused by LimboPresent: bookie-2 in limbo" in done.stderr
+
     def test_a_bookie_that_serves_keeps_its_volumes(self, lab: FakeLab) -> None:
         lab.put_cluster("healthy")
         done = lab.run("replace-bookie", "bookie-1", "--yes")
@@ -322,6 +338,14 @@ class TestTasks:
         lab.run("audit")
         lines = lab.run("tasks").stdout.splitlines()
         assert "audit-x7k2p" in lines[1] and "20s   the fix was made" in lines[1]
+
+    def test_those_of_another_cluster_are_not(self, lab: FakeLab) -> None:
+        for name in ("demo", "other"):
+            lab.put_cluster("healthy", name=name)
+            lab.run("audit" if name == "demo" else "scrub", "--cluster", name, "--no-wait")
+        for name, mine in (("demo", "audit"), ("other", "scrub")):
+            _head, line = lab.run("tasks", "--cluster", name).stdout.splitlines()
+            assert line.startswith(f"{mine}-")
 
     def test_none_are_told(self, lab: FakeLab) -> None:
         lab.put_cluster("healthy")

@@ -37,6 +37,7 @@ ACTIONS: Final = {
     TaskType.APPROVE_COOKIE_FIX: "CookieFix",
     TaskType.APPROVE_COLLECTION: COLLECT,
     TaskType.REPLACE_DISK: "ReplaceDisk",
+    TaskType.REPLACE_BOOKIE: "ReplaceBookie",
     TaskType.INDEX_REBUILD: "RebuildIndex",
     TaskType.RESTART: "Restart",
     TaskType.ACCEPT_LOSS: "AcceptLoss",
