@@ -1,6 +1,7 @@
 """Child processes for tests of the local platform: they stand where bookies and engines stand."""
 
 import asyncio
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +36,11 @@ sys.exit(int(sys.argv[3]))
 def bookie_like(settings: Path) -> list[str]:
     """Writes the runtime file as a bookie does, and ends by SIGTERM."""
     return [sys.executable, "-c", _BLOCK + _BOOKIE, str(settings)]
+
+
+def pausing() -> "subprocess.Popen[bytes]":
+    """Runs until a signal ends it."""
+    return subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
 
 
 def ends_at_once(settings: Path) -> list[str]:

@@ -97,6 +97,7 @@ def delete_everything(folders: LocalFolders) -> None:
         folders.cluster_file,
         folders.status_file,
         folders.events_file,
+        folders.old_events_file,
         folders.operator_log,
         folders.zookeeper_file,
     ):

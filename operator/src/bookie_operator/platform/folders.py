@@ -44,6 +44,8 @@ class LocalFolders:
         """The object with its status, as the operator published it last."""
         self.events_file = self.root / "events.jsonl"
         """Events, one JSON object a line."""
+        self.old_events_file = self.root / "events.old.jsonl"
+        """Those before them."""
         self.lock_file = self.root / "lock"
         """Held by the operator that runs on the folder."""
         self.operator_log = self.root / "operator.log"
@@ -98,13 +100,13 @@ class LocalFolders:
         """The event as one more line. Blocking."""
         with suppress(FileNotFoundError):
             if self.events_file.stat().st_size > EVENTS_BYTES_MAX:
-                self.events_file.replace(self.root / "events.old.jsonl")
+                self.events_file.replace(self.old_events_file)
         with self.events_file.open("a", encoding="utf-8") as events:
             events.write(json.dumps(event) + "\n")
 
     def events(self) -> Iterator[dict[str, Any]]:
         """Those still kept, oldest first, without a line that a crash cut short. Blocking."""
-        for path in (self.events_file.with_name("events.old.jsonl"), self.events_file):
+        for path in (self.old_events_file, self.events_file):
             if not path.exists():
                 continue
             for line in path.read_text(encoding="utf-8").splitlines():

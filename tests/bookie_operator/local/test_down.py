@@ -1,0 +1,84 @@
+"""What `local down` ends, in which order, and what it leaves behind."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bookie.ids import BookieId
+from bookie_operator.local.down import delete_everything, take_down
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.status import BookieState, ClusterStatus, ConditionType
+from bookie_operator.plan.actions import template_of
+from bookie_operator.plan.planner import plan
+from bookie_operator.platform.folders import LocalFolders, read_json, write_json
+from bookie_operator.platform.kubelet import Record, record_tree
+from bookie_operator.platform.processes import ProcessId, identify, is_alive
+from fake_processes import pausing
+from operator_scenes import cluster, observed
+
+pytestmark = pytest.mark.process
+STAYS = {"lock", "secrets", "page.json"}
+"""The lock of who takes it down, what people brought, and the key of a page that is open."""
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> LocalFolders:
+    folders = LocalFolders(tmp_path)
+    folders.make()
+    return folders
+
+
+@pytest.fixture
+def ended() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Processes that are ended after the test."""
+    found: list[subprocess.Popen[bytes]] = []
+    yield found
+    for one in found:
+        one.kill()
+        one.wait()
+
+
+def running(ended: list[subprocess.Popen[bytes]]) -> ProcessId:
+    """A process that ends by SIGTERM."""
+    ended.append(pausing())
+    process = identify(ended[-1].pid)
+    assert process is not None
+    return process
+
+
+def test_the_store_is_there_until_every_bookie_has_stopped(
+    folders: LocalFolders, ended: list[subprocess.Popen[bytes]]
+) -> None:
+    store, spec = running(ended), cluster().spec
+    write_json(folders.zookeeper_file, store.as_dict() | {"port": 1})
+    for name in map(BookieId, ("bookie-0", "bookie-1")):
+        record = Record(template_of(spec, name), running(ended))
+        write_json(folders.bookie(name) / "process.json", record_tree(record))
+    seen: list[bool] = []
+    assert take_down(folders, report=lambda _line: seen.append(is_alive(store)))
+    assert seen == [True, True] and not is_alive(store)
+
+
+def test_the_last_status_says_that_nothing_runs(folders: LocalFolders) -> None:
+    whole = cluster()
+    status = plan(whole, observed(), ClusterStatus()).status
+    assert status.ready_replicas and status.is_true(ConditionType.AVAILABLE)
+    write_json(folders.status_file, whole.model_copy(update={"status": status}).as_dict())
+    take_down(folders, report=lambda _line: None)
+    after = BookieCluster.model_validate(read_json(folders.status_file)).status
+    assert (after.phase, after.ready_replicas, after.disruptions_allowed) == ("Stopped", 0, 0)
+    assert {one.state for one in after.bookies} == {BookieState.DOWN}
+    assert not after.is_true(ConditionType.AVAILABLE)
+
+
+def test_of_a_fleet_that_is_deleted_the_next_one_finds_nothing(folders: LocalFolders) -> None:
+    for folder in (folders.zookeeper, folders.tls, folders.secrets):
+        folder.mkdir()
+    for path in vars(folders).values():
+        if not path.exists():
+            path.write_text('{"once": "bookie-0/2/UncleanShutdown"}')
+    assert len(list(folders.events())) == 2
+    delete_everything(folders)
+    assert {one.name for one in folders.root.iterdir()} == STAYS
+    assert not list(folders.events()), "else it would not say again what it says once"
