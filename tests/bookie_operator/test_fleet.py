@@ -136,6 +136,50 @@ async def test_a_cluster_at_rest_is_looked_at_now_and_then() -> None:
     await life.end()
 
 
+def be_wrong(life: Life) -> None:
+    life.lab.api.edit(CLUSTER, "demo", make_invalid)
+
+
+def deny_a_look(life: Life) -> None:
+    life.lab.api.forbid("list", POD)
+
+
+def refuse_an_event(life: Life) -> None:
+    life.lab.api.refuse("create", EVENT, "exceeded quota")
+    life.lab.controllers.restart_container("demo-bookie-1-0")
+
+
+def refuse_a_service(life: Life) -> None:
+    life.lab.api.refuse("patch", SERVICE, "exceeded quota")
+    life.lab.api.edit(SERVICE, "demo", lambda one: one["spec"].update(selector={"app": "other"}))
+
+
+def refuse_a_claim(life: Life) -> None:
+    life.lab.api.refuse("create", CLAIM, "exceeded quota")
+    life.lab.api.edit(CLUSTER, "demo", lambda tree: tree["spec"].update(replicas=4))
+
+
+HINDERS = (be_wrong, deny_a_look, refuse_an_event, refuse_a_service, refuse_a_claim)
+
+
+@pytest.mark.parametrize("hinder", HINDERS)
+@in_virtual_time
+async def test_whatever_was_in_the_way_once_it_has_passed_a_cluster_comes_to_rest_as_before(
+    hinder: Callable[[Life], None],
+) -> None:
+    life = await serving()
+    hinder(life)
+    await life.go_on(30)
+    life.lab.api.allow_all()
+    life.lab.api.edit(CLUSTER, "demo", lambda tree: tree["spec"].update(replicas=4))
+    await life.until(lambda: life.status.phase == "Running" and life.status.ready_replicas == 4)
+    await life.go_on(40)
+    looks, failed = life.passes("done"), life.passes("failed")
+    await life.go_on(3 * IDLE_TICK_S)
+    assert life.passes("done") - looks <= 4 and life.passes("failed") == failed
+    await life.end()
+
+
 @in_virtual_time
 async def test_being_woken_ends_the_rest() -> None:
     life = await serving()
@@ -306,6 +350,19 @@ async def test_d6_a_wrong_spec_counts_as_degraded() -> None:
 
 
 @in_virtual_time
+async def test_an_operator_that_finds_a_wrong_spec_at_its_start_has_figures_of_it() -> None:
+    life = await serving()
+    life.lab.api.edit(CLUSTER, "demo", make_invalid)
+    await life.until(lambda: is_invalid(life))
+    await life.end()
+    life.metrics = OperatorMetrics()
+    life.start()
+    await life.go_on(1)
+    assert sample(life.metrics.registry, "bookie_operator_condition", type="Degraded") == 1
+    await life.end()
+
+
+@in_virtual_time
 async def test_an_outage_of_the_api_server_ends_nothing() -> None:
     life = await serving()
     for seconds in (1, 30, 400):
@@ -408,6 +465,18 @@ async def test_a_bookie_that_left_comes_back_on_its_volumes() -> None:
     await life.until(lambda: [one.state for one in life.status.bookies] == ["Serving"] * 4)
     after = life.lab.api.the(CLAIM, "demo-bookie-3-ledger-0")["metadata"]["uid"]
     assert (after, life.bookies.boots["bookie-3"].epoch) == (before, 2)
+    await life.end()
+
+
+@in_virtual_time
+async def test_nothing_that_the_operator_does_is_called_somebody_elses() -> None:
+    life = await serving(replicas=4)
+    for kind, name in ((CLAIM, "demo-bookie-1-ledger-0"), (POD, "demo-bookie-1-0")):
+        life.lab.api.remove(kind, name)
+    await life.until(lambda: life.lab.api.find(CLAIM, "demo-bookie-1-ledger-0") is not None)
+    await life.until(lambda: life.lab.api.find(POD, "demo-bookie-1-0") is not None)
+    await life.go_on(30)
+    assert not life.events("ObjectRestored")
     await life.end()
 
 

@@ -202,6 +202,20 @@ async def test_kopf_calls_again_for_bookies_that_stop_slowly() -> None:
     assert clock() - began == TAKE_DOWN_LOOKS
 
 
+@in_virtual_time
+async def test_a_deletion_wakes_the_loop_that_it_waits_for() -> None:
+    lab, registry = Lab(), kopf.OperatorRegistry()
+    operator = operator_of(lab)
+    register(registry, operator)
+    [take_down] = [one.fn for one in registry._changing._handlers if one.id == "take-down"]
+    running = await begin(operator)
+    body = lab.api.the(CLUSTER, "demo")
+    going = asyncio.ensure_future(take_down(namespace="fleet", name="demo", body=body))
+    await asyncio.wait([running], timeout=TAKE_DOWN_LOOKS)
+    assert running.done()
+    await asyncio.gather(going, return_exceptions=True)
+
+
 async def test_what_is_watched_needs_nothing_more_than_its_cluster() -> None:
     found = set(registered(Lab()))
     events = {f"{kind.plural}-changed" for kind in (*PARTS, *KEPT)}
