@@ -97,6 +97,22 @@ async def test_the_first_pass_always_publishes(loop: Loop) -> None:
     assert len(loop.platform.published) == count + 1
 
 
+async def test_a_status_that_could_not_be_published_is_published_by_the_next_pass(
+    loop: Loop,
+) -> None:
+    await loop.settle()
+    await loop.run(2)
+    later = Reconciler(loop.platform, loop.observer, loop.control)
+    count = len(loop.platform.published)
+    loop.platform.publishing_fails = True
+    with pytest.raises(UnavailableError):
+        await later.run_pass(loop.cluster)
+    loop.platform.publishing_fails = False
+    for _ in range(2):
+        await later.run_pass(loop.cluster)
+        assert len(loop.platform.published) == count + 1
+
+
 async def test_a_failed_action_is_told_and_tried_again(loop: Loop) -> None:
     loop.platform.failing = True
     await loop.run(4)
@@ -272,6 +288,52 @@ async def test_a_login_that_the_spec_takes_up_opens_another_session(loop: Loop) 
         await observer.observe(loop.cluster)
     await observer.close()
     assert opened == [None, Path("/logins/demo")]
+
+
+async def silent() -> MetadataStore:
+    await asyncio.Event().wait()  # nobody sets it
+    raise AssertionError
+
+
+ELSEWHERE = [("url", "memory://other"), ("login", Path("/logins/other"))]
+
+
+@pytest.mark.parametrize(("what", "value"), ELSEWHERE)
+async def test_what_was_wrong_at_another_address_is_not_said_of_this_one(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch, what: str, value: object
+) -> None:
+    monkeypatch.setattr(observe, "METADATA_DEADLINE_S", 0.01)
+
+    async def opened(_url: str) -> MetadataStore:
+        if getattr(loop.platform, what) == value:
+            return await silent()
+        raise UnavailableError("authentication failed")
+
+    observer = Observer(loop.platform, loop.control, opener=opened, clock=loop._now)
+    assert (await observer.observe(loop.cluster)).metadata.message == "authentication failed"
+    setattr(loop.platform, what, value)
+    assert (await observer.observe(loop.cluster)).metadata.message.startswith("no answer")
+    await observer.close()
+
+
+@pytest.mark.parametrize(("what", "value"), ELSEWHERE)
+async def test_a_session_that_is_being_opened_is_given_up_for_another(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch, what: str, value: object
+) -> None:
+    monkeypatch.setattr(observe, "METADATA_DEADLINE_S", 0.01)
+    begun: list[object] = []
+
+    async def opened(_url: str) -> MetadataStore:
+        begun.append(getattr(loop.platform, what))
+        return MemoryStore(loop.metadata) if begun[-1] == value else await silent()
+
+    observer = Observer(loop.platform, loop.control, opener=opened, clock=loop._now)
+    for _ in range(2):
+        assert not (await observer.observe(loop.cluster)).metadata.reachable
+    setattr(loop.platform, what, value)
+    assert (await observer.observe(loop.cluster)).metadata.reachable
+    assert len(begun) == 2, "one is opened at a time"
+    await observer.close()
 
 
 class OddCookies(MemoryStore):

@@ -48,6 +48,7 @@ class FakePlatform:
     task_statuses: dict[str, TaskStatus] = field(default_factory=dict)
     failing: bool = False
     settling_fails: bool = False
+    publishing_fails: bool = False
     denied: str = ""
     disruptions_allowed: int | None = None
     clock: Callable[[], datetime] = lambda: at(0)
@@ -192,6 +193,8 @@ class FakePlatform:
             self.events.append(event)
 
     async def publish(self, cluster: BookieCluster) -> None:
+        if self.publishing_fails:
+            raise UnavailableError("not now")
         self.published.append(cluster)
 
     async def settle(

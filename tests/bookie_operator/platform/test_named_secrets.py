@@ -117,6 +117,16 @@ async def test_the_operator_keeps_its_login_to_itself_and_takes_up_changes(tmp_p
         assert lab.platform.login == mine and mine.read_bytes() == kept
 
 
+async def test_a_login_that_the_spec_names_no_more_is_used_no_more(tmp_path: Path) -> None:
+    lab = filled(tmp_path)
+    plain = lab.cluster.spec.metadata.model_copy(update={"credentials_secret": None})
+    spec = lab.cluster.spec.model_copy(update={"metadata": plain})
+    without = lab.cluster.model_copy(update={"spec": spec})
+    for of, has_login in ((lab.cluster, True), (without, False), (lab.cluster, True)):
+        await lab.platform.secrets(of)
+        assert (lab.platform.login is not None) is has_login
+
+
 def mounts(pod: Object) -> dict[str, tuple[str, str]]:
     """Where the first container has which key of which Secret."""
     secrets = {one["name"]: one["secret"] for one in pod["volumes"] if "secret" in one}
