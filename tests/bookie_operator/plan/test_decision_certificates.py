@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
 from bookie.tls.principals import Principal, Role
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask
@@ -118,9 +119,16 @@ def test_the_next_decision_of_the_same_person_gets_one_of_its_own() -> None:
     assert kept(made) == decision_job(OTHER)
 
 
-def test_what_waits_for_its_certificate_goes_before_other_decisions() -> None:
-    made = look(view(good()), tasks=(OTHER, WISH), of=MINE)
-    assert started(made) == [(MINE, ANN)]
+@pytest.mark.parametrize("tasks", [(OTHER, WISH), (WISH, OTHER)])
+@pytest.mark.parametrize("begun", [WISH, OTHER])
+def test_what_waits_for_its_certificate_goes_before_other_decisions(
+    begun: BookieTask, tasks: tuple[BookieTask, ...]
+) -> None:
+    mine = decision_job(begun)
+    for found in (view(), view(good())):
+        made = look(found, tasks=tasks, of=mine)
+        assert kept(made) == mine, "else nobody would take it away"
+    assert started(made) == [(mine, ANN)]
 
 
 def test_one_that_ends_before_the_job_could_is_made_again() -> None:

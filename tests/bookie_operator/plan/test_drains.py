@@ -260,6 +260,16 @@ class TestJobs:
         late = after(seen(), seen(draining(), jobs=(failed,), seconds=31))
         assert [a.name for a in moves(late) if isinstance(a, StartJob)] == ["demo-drain-bookie-4-2"]
 
+    @pytest.mark.parametrize(("generation", "begins"), [(0, False), (1, False), (7, True)])
+    def test_with_another_spec_the_next_one_waits_no_longer(
+        self, generation: int, begins: bool
+    ) -> None:
+        failed = drain_job(exit_code=1, message="no such image")
+        before = after(seen(), seen(draining(), jobs=(failed,), seconds=21)).status
+        before = before.model_copy(update={"observed_generation": generation})
+        made = plan(FOUR, seen(draining(), jobs=(failed,), seconds=22), before)
+        assert bool(moves(made)) is begins
+
     def test_jobs_that_move_nothing_are_told(self) -> None:
         jobs: tuple[Job, ...] = ()
         looks = [seen()]

@@ -9,7 +9,8 @@ from bookie.tls.principals import Principal, Role
 from bookie_operator.model.reports import RetractionReport
 from bookie_operator.model.status import ClusterStatus, ConditionType
 from bookie_operator.model.task import BookieTask, TaskStatus
-from bookie_operator.observe import deciders
+from bookie_operator.model.tls import DecisionStatus, TlsStatus
+from bookie_operator.observe import DECIDERS_MAX, deciders
 from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import IssueCertificate, LossDecision, StartJob
 from bookie_operator.plan.decisions import decision_job
@@ -74,6 +75,14 @@ def test_its_certificate_is_made_in_the_name_of_who_decides() -> None:
 
 def test_whose_certificates_are_looked_for_are_those_of_both_kinds() -> None:
     assert list(deciders((WISH, ACCEPT), ClusterStatus())) == ["ann", "jo"]
+
+
+def test_however_many_decide_who_has_a_certificate_of_one_is_among_those_looked_for() -> None:
+    last = TlsStatus(decision=DecisionStatus(job="demo-loss-1", by="zoe"))
+    crowd = tuple(task("accept-loss", ledger=n, reason="-", approvedBy=f"p{n}") for n in range(20))
+    for tasks in ((), (WISH, ACCEPT), crowd):
+        found = deciders(tasks, ClusterStatus(tls=last))
+        assert found[0] == "zoe" and len(found) == min(len(tasks) + 1, DECIDERS_MAX)
 
 
 def test_the_outcome_is_what_the_bookies_took_back() -> None:
