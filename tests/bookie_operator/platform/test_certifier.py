@@ -3,11 +3,13 @@
 from datetime import timedelta
 
 import pytest
+from bookie.tls.files import AUTHORITIES, CERTIFICATE, KEY
 from bookie.tls.principals import Principal, Role
 from bookie_operator.errors import PreconditionError
 from bookie_operator.plan.actions import DropAuthorities, MakeAuthority, SignWith
 from bookie_operator.plan.certificate_troubles import WRONG_NAME, trouble_of
 from bookie_operator.platform.certifier import Certifier
+from bookie_operator.platform.credential_files import NEXT_CERTIFICATE, NEXT_KEY
 from bookie_operator.tls_view import Certificate, TlsView
 from memory_vault import MemoryVault
 from operator_scenes import T0
@@ -17,9 +19,14 @@ BOOKIE = Principal("local", "demo", Role.BOOKIE, "bookie-0")
 
 
 @pytest.fixture
-async def certifier() -> Certifier:
+def vault() -> MemoryVault:
+    return MemoryVault()
+
+
+@pytest.fixture
+async def certifier(vault: MemoryVault) -> Certifier:
     """One authority signs, and another one waits for its turn."""
-    made = Certifier(MemoryVault(), "demo", lambda: T0)
+    made = Certifier(vault, "demo", lambda: T0)
     await made.carry_out(MakeAuthority(YEAR, frozenset(), signs=True), ())
     first = frozenset((await made.authorities()).trusted)
     await made.carry_out(MakeAuthority(YEAR, first, signs=False), ())
@@ -39,6 +46,19 @@ async def test_the_authority_that_signs_is_not_dropped(certifier: Certifier) -> 
     with pytest.raises(PreconditionError, match="another authority signs by now"):
         await certifier.carry_out(DropAuthorities(frozenset({before.coming.fingerprint})), ())
     assert await certifier.authorities() == before
+
+
+@pytest.mark.parametrize("name", [KEY, CERTIFICATE, AUTHORITIES, NEXT_KEY, NEXT_CERTIFICATE])
+@pytest.mark.parametrize("signs", [True, False])
+async def test_whatever_of_an_authority_cannot_be_read_another_takes_its_place(
+    certifier: Certifier, vault: MemoryVault, name: str, signs: bool
+) -> None:
+    vault.garble(None, name)
+    assert (await certifier.authorities()).trouble
+    await certifier.carry_out(MakeAuthority(YEAR, frozenset(), signs), ())
+    found = await certifier.authorities()
+    assert not found.trouble and len(found.trusted) == 1
+    assert (found.signing is not None, found.coming is not None) == (signs, not signs)
 
 
 @pytest.mark.parametrize(

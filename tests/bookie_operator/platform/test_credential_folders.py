@@ -1,7 +1,10 @@
 """Folders of credentials that change as a whole, and what a crash in between leaves."""
 
+import itertools
 import os
 import stat
+import sys
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,8 +16,9 @@ from bookie.tls.credentials import CredentialsFolder
 from bookie.tls.principals import Principal, Role
 from bookie_operator.errors import LocalError
 from bookie_operator.platform import credential_folders
-from bookie_operator.platform.credential_files import certificate_of
+from bookie_operator.platform.credential_files import Files, certificate_of
 from bookie_operator.platform.credential_folders import (
+    drop_folder,
     folder_name,
     person_folder,
     read_folder,
@@ -60,6 +64,28 @@ def test_a_crash_before_the_swap_leaves_the_old_ones(
     monkeypatch.undo()
     replace_folder(tmp_path / "job-job", NEW)
     assert len(list(tmp_path.iterdir())) == 2, "what the crash left is gone"
+
+
+@pytest.mark.parametrize(
+    ("change", "after"), [(lambda path: replace_folder(path, NEW), NEW), (drop_folder, None)]
+)
+def test_at_every_moment_of_a_change_they_are_the_old_ones_or_the_new(
+    tmp_path: Path, change: Callable[[Path], None], after: Files | None
+) -> None:
+    folder = tmp_path / "job-job"
+    replace_folder(folder, OLD)
+    found: list[Files | None] = []
+    # Between any two calls of what Python has in C, such as those that change folders.
+    sys.setprofile(lambda _frame, event, _of: _is_c(event) and found.append(read_folder(folder)))
+    try:
+        change(folder)
+    finally:
+        sys.setprofile(None)
+    assert [one for one, _same in itertools.groupby(found)] == [OLD, after]
+
+
+def _is_c(event: str) -> bool:
+    return event in ("c_call", "c_return")
 
 
 def test_a_folder_that_somebody_put_there_is_replaced(tmp_path: Path) -> None:
