@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,12 @@ from bookie.ids import BookieId
 from bookie_operator.model.reports import AuditReport, LossReport, RetractionReport
 from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import LossDecision, StartJob
-from bookie_operator.platform.folders import LocalFolders
-from bookie_operator.platform.jobs import JobCommand, JobProcesses, engine_command
-from bookie_operator.platform.processes import Children
+from bookie_operator.platform.folders import LocalFolders, write_json
+from bookie_operator.platform.job_facts import facts_of, started_job
+from bookie_operator.platform.jobs import JOBS_MAX, JobCommand, JobProcesses, engine_command
+from bookie_operator.platform.processes import Children, identify
 from fake_processes import endless, engine_like, until
+from operator_scenes import T0
 
 pytestmark = pytest.mark.process
 URL = "zk://127.0.0.1:2181/ledgers"
@@ -149,3 +152,36 @@ async def test_a_retraction_that_was_refused_somewhere_says_where(tmp_path: Path
     assert (await ended(jobs)).report == RetractionReport(
         ledger_id=7, retracted_on={"bookie-0": 3}, refused={"bookie-1": "the ledger is OPEN"}
     )
+
+
+async def test_of_too_many_jobs_those_that_began_first_go_and_none_that_runs(
+    tmp_path: Path,
+) -> None:
+    folders = LocalFolders(tmp_path)
+    for number in range(JOBS_MAX + 2):  # their names are in no order
+        name = f"job-{number * 7 % (JOBS_MAX + 2)}"
+        facts = facts_of(started_job(replace(AUDIT, name=name), at=T0 + timedelta(hours=number)))
+        ended = {"endedAt": T0.isoformat(), "exitCode": 0, "process": {"pid": 1, "created": 0.0}}
+        write_json(folders.jobs / name / "job.json", {"name": name} | facts | ended)
+    jobs = jobs_in(tmp_path, endless)
+    jobs.adopt()
+    before = sorted(jobs.jobs(), key=lambda job: job.started_at)
+    for name in ("new-1", "new-2"):
+        assert jobs.start(replace(AUDIT, name=name), metadata_url=URL)
+    left = {job.name for job in before[3:]} | {"new-1", "new-2"}
+    assert {job.name for job in jobs.jobs()} == left
+    assert {one.name for one in folders.jobs.iterdir()} == left
+    for name in ("new-1", "new-2"):
+        jobs.stop(name)
+    await until(lambda: not any(job.running for job in jobs.jobs()))
+
+
+async def test_a_stopped_job_takes_all_that_it_started_along(tmp_path: Path) -> None:
+    child = tmp_path / "child"
+    words = f"sleep 600 & echo $! > {child}.new; mv {child}.new {child}; wait"
+    jobs = jobs_in(tmp_path, lambda job, url, result: ["sh", "-c", words])
+    jobs.start(AUDIT, metadata_url=URL)
+    await until(child.exists)
+    jobs.stop(AUDIT.name)
+    await until(lambda: identify(int(child.read_text())) is None)
+    await ended(jobs)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from bookie.ids import BookieId
+from bookie.tls.principals import Principal, Role
 from bookie_operator.errors import PreconditionError
 from bookie_operator.local.down import running_bookies
 from bookie_operator.model.status import ClusterStatus
@@ -20,11 +22,14 @@ from bookie_operator.observed import JobKind, Process
 from bookie_operator.plan.actions import Event, RemoveBookie, ReplaceBookie, StartJob, template_of
 from bookie_operator.platform import folders
 from bookie_operator.platform.credential_folders import replace_folder
-from bookie_operator.platform.folders import LocalFolders
+from bookie_operator.platform.folders import LocalFolders, write_json
+from bookie_operator.platform.job_facts import facts_of, started_job
+from bookie_operator.platform.kubelet import Record, record_tree
 from bookie_operator.platform.local import LocalPlatform
-from bookie_operator.platform.processes import stop
-from fake_processes import PATIENCE_S, bookie_like
-from operator_scenes import cluster
+from bookie_operator.platform.processes import identify, stop
+from bookie_operator.platform.volumes import create_volume
+from fake_processes import PATIENCE_S, bookie_like, pausing
+from operator_scenes import T0, cluster
 
 pytestmark = pytest.mark.process
 B0 = BookieId("bookie-0")
@@ -302,7 +307,7 @@ SHOWS = (
 )
 
 
-async def told_of_credentials(folder: Path, clients: str) -> str:
+async def told_of_credentials(folder: Path, clients: str, *, shows: Principal | None = None) -> str:
     """What a job that is started now finds in its environment."""
     result = folder / "told"
     platform = LocalPlatform(
@@ -314,7 +319,7 @@ async def told_of_credentials(folder: Path, clients: str) -> str:
     await platform.metadata_url(LATER)
     await platform.certificates(LATER, [B0])
     await platform.settle(LATER, ClusterStatus(tls=TlsStatus(clients=clients)))
-    await platform.start_job(StartJob("j", JobKind.AUDIT, "inline", 1))
+    await platform.start_job(StartJob("j", JobKind.AUDIT, "inline", 1, shows=shows))
     async with asyncio.timeout(PATIENCE_S):
         while any(job.running for job in await platform.jobs()):
             await platform.wait(0.1)
@@ -330,3 +335,62 @@ async def test_a_job_has_credentials_where_bookies_ask_for_them(
     replace_folder(mine, {})
     found = await told_of_credentials(tmp_path, clients)
     assert found == ("none" if clients == "Off" else str(mine))
+
+
+async def test_the_job_of_a_decision_has_those_of_who_decides(tmp_path: Path) -> None:
+    replace_folder(tmp_path / "tls" / "job-job", {})
+    ann = Principal("local", "demo", Role.PERSON, "ann")
+    found = await told_of_credentials(tmp_path, "Required", shows=ann)
+    assert found == str(tmp_path / "tls" / "person-ann")
+
+
+@pytest.fixture
+def worker() -> Iterator["subprocess.Popen[bytes]"]:
+    """A process that works at a job of a former operator's."""
+    child = pausing()
+    yield child
+    child.kill()
+    child.wait()
+
+
+async def test_the_next_operator_keeps_a_bookie_away_whose_index_is_being_built_anew(
+    tmp_path: Path, worker: "subprocess.Popen[bytes]"
+) -> None:
+    before = LocalFolders(tmp_path)
+    before.make()
+    template = template_of(LATER.spec, B0)
+    for disk in template.disks:
+        create_volume(before, B0, disk.name, size=disk.size)
+    write_json(before.bookie(B0) / "process.json", record_tree(Record(template)))
+    process = identify(worker.pid)
+    assert process is not None
+    facts = facts_of(started_job(REBUILD, at=T0)) | {"process": process.as_dict()}
+    more = {"name": REBUILD.name, "endedAt": None, "exitCode": None}
+    write_json(before.jobs / REBUILD.name / "job.json", facts | more)
+    platform = platform_of(tmp_path)
+    await platform.metadata_url(LATER)
+    for is_over in (False, False, True):
+        if is_over:
+            worker.kill()
+            worker.wait()
+        [job] = await platform.jobs()
+        found = (await platform.bookies())[B0].process
+        assert found is not None and (job.running, found.running) == (not is_over, is_over)
+    await remove(platform, delete_volumes=True)
+    await platform.close()
+
+
+async def test_a_bookie_whose_index_is_built_once_more_is_away_once_more(
+    platform: LocalPlatform,
+) -> None:
+    await rebuild(platform, await start(platform))
+    again, running = replace(REBUILD, name="k"), True
+    assert await platform.start_job(again)
+    while "k" not in (jobs := {job.name: job for job in await platform.jobs()}):
+        await platform.wait(0.1)
+    while running:
+        process = (await platform.bookies())[B0].process
+        assert process is not None and not (process.running and jobs["k"].running)
+        running = jobs["k"].running
+        jobs = {job.name: job for job in await platform.jobs()}
+    await remove(platform, delete_volumes=True)

@@ -17,6 +17,7 @@ from bookie_operator.platform.processes import (
     is_alive,
     send,
     stop,
+    wait_gone,
 )
 from fake_processes import stubborn
 
@@ -28,6 +29,12 @@ def test_another_process_with_the_same_pid_is_another_process() -> None:
     assert me is not None and is_alive(me)
     former = replace(me, created=me.created - 100)
     assert not is_alive(former)
+    assert not send(former, signal.SIGKILL)
+
+
+def test_for_one_whose_pid_another_has_by_now_nobody_waits_and_nobody_is_stopped() -> None:
+    former = ProcessId(os.getpid(), created=1.0)
+    assert wait_gone(former, 0) and stop(former, grace_s=0)
     assert not send(former, signal.SIGKILL)
 
 

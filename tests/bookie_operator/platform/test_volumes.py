@@ -59,6 +59,17 @@ def test_an_interrupted_deletion_leaves_no_old_content(folders: LocalFolders) ->
     assert list(folders.volume(B0, "ledger-0").iterdir()) == []
 
 
+def test_a_deletion_that_is_cut_leaves_no_claim_to_half_of_a_volume(
+    folders: LocalFolders, tmp_path: Path
+) -> None:
+    folder = folders.volume(B0, "ledger-0")
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")  # which nothing here takes away
+    with pytest.raises(OSError, match="symbolic link"):
+        delete_volume(folders, B0, "ledger-0", uid=uid(folders, B0))
+    assert not volumes_of(folders, B0)
+
+
 def test_a_wiped_volume_keeps_its_uid(folders: LocalFolders) -> None:
     before = uid(folders, B0)
     wipe_volume(folders, B0, "ledger-0")

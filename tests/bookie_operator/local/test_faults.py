@@ -1,0 +1,46 @@
+"""What people do to disks of a local fleet: never under a process that uses them."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from bookie.ids import BookieId
+from bookie_operator.local.faults import wipe_disk
+from bookie_operator.plan.actions import template_of
+from bookie_operator.platform.folders import LocalFolders, held, write_json
+from bookie_operator.platform.kubelet import Record, record_tree
+from bookie_operator.platform.processes import identify
+from bookie_operator.platform.volumes import create_volume
+from fake_processes import pausing, until
+from operator_scenes import cluster
+
+pytestmark = pytest.mark.process
+B0 = BookieId("bookie-0")
+
+
+def openings(path: Path) -> int:
+    """How often this process has the file open."""
+    descriptors = Path("/proc/self/fd")
+    names = [one.readlink() for one in descriptors.iterdir() if one.is_symlink()]
+    return sum(name == path for name in names)
+
+
+async def test_a_bookie_that_is_started_while_its_lock_is_waited_for_is_stopped_as_well(
+    tmp_path: Path,
+) -> None:
+    folders = LocalFolders(tmp_path)
+    folders.make()
+    create_volume(folders, B0, "ledger-0", size="1Gi")
+    lock = folders.bookie(B0) / "lock"
+    with ThreadPoolExecutor() as pool:
+        with held(lock):
+            wiping = pool.submit(wipe_disk, folders, (B0, "ledger-0"), grace_s=10)
+            await until(lambda: openings(lock) == 2)
+            child = pausing()
+            record = Record(template_of(cluster().spec, B0), identify(child.pid))
+            write_json(folders.bookie(B0) / "process.json", record_tree(record))
+        wiping.result()
+    is_over = child.poll() is not None
+    child.kill()
+    child.wait()
+    assert is_over
