@@ -52,6 +52,15 @@ def test_the_page_says_what_the_tree_says(name: str) -> None:
     assert [line.plain for line in lines if line.plain not in text] == []
 
 
+def test_a_bookie_that_lost_entries_says_so_in_its_row() -> None:
+    cluster = cluster_of("healthy")
+    first, *others = cluster.status.bookies
+    bookies = (first.model_copy(update={"losses_recorded": 3}), *others)
+    status = cluster.status.model_copy(update={"bookies": bookies})
+    rows = content([cluster.model_copy(update={"status": status})], now=NOW).split("<tr>")
+    assert [f">{first.id}<" in row for row in rows if "losses recorded: 3" in row] == [True]
+
+
 @pytest.mark.parametrize("name", STATES)
 def test_every_bookie_has_a_row_with_its_state_and_its_disks(name: str) -> None:
     status, text = cluster_of(name).status, content([cluster_of(name)], now=NOW)

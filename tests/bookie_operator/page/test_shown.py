@@ -1,13 +1,14 @@
 """What is shown of the clusters that an API server has, and how often it is asked."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import aiohttp
 import pytest
 import yaml
+from bookie.errors import BookieError, UnavailableError
 from bookie.metadata.embedded import free_port
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.page.document import content
@@ -69,6 +70,23 @@ async def test_what_was_found_counts_for_a_second(monkeypatch: pytest.MonkeyPatc
     now += 0.01
     await fresh()
     assert source.asked == 2
+
+
+async def test_a_source_that_failed_is_asked_again_at_once() -> None:
+    answers: Iterator[BookieError | Sequence[Shown]] = iter((UnavailableError("away"), [], []))
+
+    async def source() -> Sequence[Shown]:
+        answer = next(answers)
+        if isinstance(answer, BookieError):
+            raise answer
+        return answer
+
+    fresh = Fresh(source)
+    with pytest.raises(UnavailableError):
+        await fresh()
+    for _ in range(2):
+        assert await fresh() == []
+    assert len(list(answers)) == 1
 
 
 async def test_the_operator_serves_the_clusters_of_its_api_server_to_its_own_machine(

@@ -591,6 +591,16 @@ async def test_d14_a_task_belongs_to_the_very_cluster_that_saw_it(lab: Lab) -> N
     assert not await lab.restarted().tasks(), "a pending task of a cluster that is gone"
 
 
+async def test_d14_a_task_is_made_the_clusters_own_once(lab: Lab) -> None:
+    for name in ("one", "two", "three"):
+        put_task(lab, name)
+        for _ in range(2):
+            await lab.platform.tasks()
+            assert not await lab.platform.settle(lab.cluster, ClusterStatus())
+    written = [name for verb, kind, name in lab.api.calls if (verb, kind) == ("patch", TASK.name)]
+    assert written == ["one", "two", "three"]
+
+
 async def test_d14_only_the_very_task_is_deleted(lab: Lab) -> None:
     put_task(lab, "look")
     await lab.platform.delete_task("look", uid="another")

@@ -68,6 +68,19 @@ async def test_the_last_warning_about_this_object_counts(event: dict[str, Any], 
     assert found.get("it", "") == word
 
 
+async def test_what_came_and_is_missed_again_is_missed_anew() -> None:
+    api = FakeApi()
+    warnings = Warnings(api, lambda: api.now)
+    warn(api, SET)
+    await asked(api, warnings, after=timedelta(0))
+    assert await asked(api, warnings, after=PATIENCE)
+    assert await warnings.about({}) == {}, "it has come"
+    assert await asked(api, warnings, after=2 * SLACK) == {}, "it may come at any moment"
+    assert await asked(api, warnings, after=PATIENCE) == {}, "what was said was of the one before"
+    warn(api, SET)
+    assert await asked(api, warnings, after=PATIENCE) == {"it": f"FailedCreate: {WHY}"}
+
+
 async def test_without_the_right_there_is_no_word() -> None:
     api = FakeApi()
     warnings = Warnings(api, lambda: api.now)
