@@ -104,6 +104,22 @@ def test_a_lease_that_was_released_is_taken_at_once(api: FakeApi, time: Time) ->
     assert not mine.held_s and run(other.renew())
 
 
+@pytest.mark.parametrize(
+    ("passed_s", "is_free"), [(0.0, True), (HELD_S - 0.5, True), (HELD_S, False)]
+)
+def test_a_lease_that_was_lost_is_not_given_away_before_its_time(
+    api: FakeApi, time: Time, passed_s: float, is_free: bool
+) -> None:
+    mine, other = candidate(api, "a", time), candidate(api, "b", time)
+    run(mine.renew())
+    assert not run(other.renew())
+    time.now += passed_s
+    run(mine.release())
+    assert run(other.renew()) is is_free
+    time.now = 1000.0 + DURATION_S
+    assert run(other.renew())
+
+
 def test_a_lease_of_another_is_not_released(api: FakeApi, time: Time) -> None:
     mine, other = candidate(api, "a", time), candidate(api, "b", time)
     run(mine.renew())

@@ -105,8 +105,14 @@ class Lease:
         self._has_made = False
 
     async def release(self) -> None:
-        """Let the next one take it at once. Nothing may be written after this."""
+        """Let the next one take it at once. Nothing may be written after this.
+
+        One that was lost is left to its time: what was given up then may still be under way.
+        """
+        is_held = bool(self.held_s)
         self._held_until = float("-inf")
+        if not is_held:
+            return
         found = await self._api.get(LEASE, self._name)
         if found is not None and self._is_ours(self._look(found, self._clock())):
             await self._write(found, holder="", duration_s=1)
