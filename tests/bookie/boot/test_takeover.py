@@ -4,6 +4,7 @@ import asyncio
 import shutil
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from bookie.boot.cookie_fix import FixPolicy
@@ -13,6 +14,8 @@ from bookie.boot.takeover import in_thread
 from bookie.errors import BootRefusedError, StorageError, UnavailableError
 from bookie.metadata.store import BookieInfo, StoredBoot
 from bookie.storage.modes import DurabilityMode
+from bookie.storage.storage import Storage
+from bookie.testing.disk import SimDisk
 from bookie.testing.metadata import FaultyStore, Hook
 from boot_lab import ME, BootLab, failing_at
 
@@ -520,3 +523,29 @@ async def test_work_comes_to_its_end_however_often_its_boot_is_cancelled() -> No
     may_end.set()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+@pytest.mark.parametrize("cancels", [1, 2, 3])
+async def test_a_boot_that_is_stopped_while_it_opens_leaves_nothing_open(
+    tmp_path: Path, cancels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab, closed, close = BootLab(tmp_path, disk=(disk := SimDisk())), list[Storage](), Storage.close
+    monkeypatch.setattr(Storage, "close", lambda one: (close(one), closed.append(one)))
+    opening, go_on = threading.Event(), threading.Event()
+
+    def hold(_operation: str, _path: Path) -> None:
+        if "replaying" in lab.steps and not opening.is_set():
+            opening.set()
+            assert go_on.wait(30)
+
+    disk.watch(hold)
+    booting = asyncio.create_task(lab.begin().run())
+    await asyncio.to_thread(opening.wait)
+    for _ in range(cancels):
+        booting.cancel()
+        await asyncio.wait([booting], timeout=0)
+        assert not booting.done(), "its folders would be given up while a thread works on them"
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await booting
+    assert len(closed) == 1

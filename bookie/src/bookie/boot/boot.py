@@ -163,7 +163,7 @@ class Boot:
         except BaseException:
             # The markers of the boot before are still there: closing changes nothing for the next.
             with contextlib.suppress(StorageError):
-                await asyncio.to_thread(storage.close)
+                await in_thread(storage.close)
             raise
 
     def approve(self, plan_id: str, approved_by: str = "") -> str:
@@ -260,18 +260,21 @@ class Boot:
 
     # Open and replay
     async def _open_storage(self) -> Storage:
-        def work() -> Storage:
-            return Storage.open(self.settings.storage, disk=self.disk, call_soon=self.call_soon)
+        opened: list[Storage] = []
 
-        opening = asyncio.create_task(asyncio.to_thread(work))
+        def work() -> None:
+            opened.append(
+                Storage.open(self.settings.storage, disk=self.disk, call_soon=self.call_soon)
+            )
+
         try:
-            return await asyncio.shield(opening)
+            await in_thread(work)
         except asyncio.CancelledError:
-            await asyncio.wait([opening])
-            if opening.exception() is None:
+            for storage in opened:
                 with contextlib.suppress(StorageError):
-                    await asyncio.to_thread(opening.result().close)
+                    await in_thread(storage.close)
             raise
+        return opened[0]
 
     # Mark, take over
     async def _finish(self, storage: Storage, seen: Seen, decision: Decision) -> Booted:
