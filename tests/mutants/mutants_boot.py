@@ -253,8 +253,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a stop in the midst of marking counts as a clean one",
         stands_for=("S26 marker cleared early",),
         file=BOOT,
-        old="                await in_thread(storage.close)\n"
-        "            raise\n\n    def approve",
+        old="                await in_thread(storage.close)\n            raise\n\n    def approve",
         new="                markers = self._takeover.markers\n"
         "                markers.current = markers.current or Marker(\n"
         "                    seen.found.last_served, DurabilityMode.MEMORY, 99, is_clean=True\n"
