@@ -51,6 +51,11 @@ def test_tests_are_no_packages() -> None:
     assert not list((ROOT / "tests").rglob("__init__.py"))
 
 
+def test_no_package_that_a_registry_has_is_kept_here() -> None:
+    kept = subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).splitlines()
+    assert not [name for name in kept if name.endswith((".whl", ".jar", ".class", ".pyc"))]
+
+
 @pytest.mark.parametrize("path", list(modules()), ids=lambda p: str(p.relative_to(ROOT)))
 def test_module_keeps_the_house_limits(path: Path) -> None:
     text = path.read_text(encoding="utf-8")

@@ -107,7 +107,9 @@ class Readers:
 
     # Choices
     def _open(self) -> LedgerId | None:
-        found = self._open_ledgers()
+        """Not what a rival closed while its writer slept, and what we may have deleted since."""
+        noted = self._promises.ledgers
+        found = [i for i in self._open_ledgers() if i not in noted or not noted[i].doomed]
         return self._rng.choice(found) if found else None
 
     def _closed(self) -> LedgerId | None:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import random
 import subprocess
 import sys
 from itertools import islice
@@ -19,6 +20,7 @@ from promises import Promises
 from small_disks import fill
 from soak_bookies import halt
 from soak_probe import unacknowledged_run
+from soak_readers import Readers
 from soak_report import Load, Tally, last_line
 from soak_run import Options, modes_of
 from soak_twins import must_be_older
@@ -54,6 +56,17 @@ def test_every_kind_of_fault_comes_and_meets_every_bookie() -> None:
     assert {fault.kind for fault in others} == set(NUISANCES)
     assert {fault.victim for fault in drawn(7)} == set(range(5))
     assert {f.victim for f in others if f.kind is Kind.CLIENT_KILL} == {0, 1}
+
+
+def test_a_ledger_that_is_to_go_is_not_followed_though_its_writer_does_not_know(
+    promises: Promises,
+) -> None:
+    asleep = [LedgerId(LEDGER), LedgerId(LEDGER + 1)]
+    readers = Readers(promises, rng=random.Random(1), open_ledgers=lambda: asleep)
+    assert {readers._open() for _ in range(50)} == {LEDGER, LEDGER + 1}
+    promises.note_end(LEDGER, 4)
+    promises.note_doomed(LEDGER)
+    assert {readers._open() for _ in range(50)} == {LEDGER + 1}
 
 
 def test_a_disk_is_filled_although_its_bookie_writes_meanwhile(
