@@ -89,6 +89,10 @@ def _judge(modules: Mapping[str, str], arguments: argparse.Namespace) -> int:
         )
         for module, file in modules.items()
     }
+    listed = equivalents.read(equivalents.PATH.read_text(encoding="utf-8"))
+    old = equivalents.stale(listed, found)
+    for module, function, diff in old:
+        print(f"equivalent.toml: fits no mutant any more: {module} {function}\n{diff}")
     if arguments.last:
         survived = _survivors_of(arguments.last)
         found = {
@@ -97,10 +101,6 @@ def _judge(modules: Mapping[str, str], arguments: argparse.Namespace) -> int:
             ]
             for module, all_of_it in found.items()
         }
-    listed = equivalents.read(equivalents.PATH.read_text(encoding="utf-8"))
-    old = equivalents.stale(listed, found)
-    for module, function, diff in old:
-        print(f"equivalent.toml: fits no mutant any more: {module} {function}\n{diff}")
     if arguments.nightly:
         found = sample(found, size=arguments.sample, seed=arguments.seed)
     known = {} if arguments.equivalents else listed
