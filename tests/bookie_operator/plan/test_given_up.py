@@ -121,6 +121,7 @@ def test_one_that_stops_already_goes_before_all_others() -> None:
     stopped = replace(empty, process=None, health=None, is_registered=False)
     made = look(stopped, bookie("bookie-2"), of=both, before=status)
     assert [one.bookie_id for one in removals(made)] == [B1]
+    assert not [a for a in made.actions if isinstance(a, StartBookie)], "one that has to go"
 
 
 # One that is away for good
@@ -149,7 +150,9 @@ def test_once_it_is_gone_it_is_forgotten() -> None:
 
 def test_one_without_a_process_leaves_as_well() -> None:
     bare = replace(AWAY, process=None)
-    assert removals(again(moved(), bare)[1]) == [RemoveBookie(B1, "", False)]
+    made = again(moved(), bare)[1]
+    assert removals(made) == [RemoveBookie(B1, "", False)]
+    assert not [a for a in made.actions if isinstance(a, StartBookie)], "one that has to go"
 
 
 def test_on_a_lost_node_its_pod_goes_by_force() -> None:
