@@ -62,6 +62,8 @@ class RecoveryLab:
         self.bookies = {b: FakeBookie(b) for b in (*sorted(ids), *self.spares)}
         self.metadata, self.version = metadata, 0
         self.sent: list[Effect] = []
+        self.reply_bytes = 1 << 20
+        """What a reply to a read has room for; it ends where the next entry finds none."""
 
     def __getitem__(self, number: int) -> FakeBookie:
         return self.bookies[names(number)[0]]
@@ -106,7 +108,7 @@ class RecoveryLab:
         if isinstance(effect, ReadEntries):
             if bookie.down:
                 return recovery.on_read(effect.op, Status.UNREACHABLE, None)
-            request = ReadRequest(LEDGER, effect.first, effect.last, 1 << 20, KEY)
+            request = ReadRequest(LEDGER, effect.first, effect.last, self.reply_bytes, KEY)
             return recovery.on_read(effect.op, *bookie.read(request, fence=effect.fence))
         status = Status.UNREACHABLE if bookie.down else bookie.add_run(KEY, effect.frame)
         return recovery.on_added(effect.op, status)

@@ -28,6 +28,7 @@ from bookie.storage.records import LedgerRecord
 from bookie.storage.settings import StorageSettings
 from bookie.storage.space import SpaceMarks
 from bookie.storage.storage import Storage
+from bookie.testing.database import SimDatabase
 from bookie.testing.disk import SimDisk, SimFile
 
 WAIT_S = 30.0
@@ -97,6 +98,7 @@ class TrackedDisk(SimDisk):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._handed_out: list[SimFile] = []
+        self._databases: list[SimDatabase] = []
 
     def create(self, path: Path, *, size: int = 0, direct: bool = False) -> SimFile:
         self._handed_out.append(file := super().create(path, size=size, direct=direct))
@@ -106,10 +108,15 @@ class TrackedDisk(SimDisk):
         self._handed_out.append(file := super().open(path, writable=writable))
         return file
 
+    def open_database(self, path: Path) -> SimDatabase:
+        self._databases.append(database := super().open_database(path))
+        return database
+
     @property
     def open_names(self) -> list[str]:
-        """Of the files that are open, as they were called when they were opened."""
-        return [file.path.name for file in self._handed_out if file._is_open]
+        """Of the files and databases that are open, as they were called when they were opened."""
+        databases = [one.path.name for one in self._databases if not one._closed]
+        return databases + [file.path.name for file in self._handed_out if file._is_open]
 
 
 class StorageKit:

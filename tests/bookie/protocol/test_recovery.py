@@ -362,6 +362,11 @@ def test_a_lost_closing_write_aborts_when_the_fragments_changed() -> None:
     assert isinstance(outcome, Abort) and isinstance(outcome.error, MetadataConflictError)
 
 
+def test_an_attempt_that_never_began_has_seen_no_copy() -> None:
+    ended = Abort(MetadataConflictError("somebody else was first"))
+    assert (ended.corrupt, ended.missing) == ((), ())
+
+
 def test_a_duel_over_the_metadata_ends() -> None:
     recovery, _write = closing(lab_of(0))
     same = ledger(3, 3, 2).in_recovery()
@@ -395,6 +400,18 @@ def test_small_windows_recover_the_same() -> None:
         lab.put(entry_id, entry_id % 3, (entry_id + 1) % 3, lac=-1)
     assert done(lab, lab.recovery(window=3)).metadata.last_entry_id == 19
     assert all(lab[number].held(LEDGER) == list(range(20)) for number in range(3))
+
+
+@pytest.mark.parametrize("entries", [1, 2, 3])
+def test_a_member_whose_reply_had_no_more_room_is_asked_on(entries: int) -> None:
+    lab = RecoveryLab(ledger(3, 3, 2))
+    lab.reply_bytes = entries * len(entry(0))
+    for entry_id in range(10):
+        lab.put(entry_id, 0, 1, lac=-1)
+    assert done(lab).metadata.last_entry_id == 9
+    reads = [sent for sent in lab.sent if isinstance(sent, ReadEntries)]
+    firsts = [read.first for read in reads if read.bookie_id == names(0)[0]]
+    assert firsts[: 9 // entries + 1] == [*range(0, 10, entries)]
 
 
 # Every order of answers, every mixture of holders, against what is possible at all
@@ -435,14 +452,17 @@ def possible_ends(
     case=holdings(),
     seed=st.randoms(use_true_random=False),
     window=st.sampled_from([1, 2, READ_WINDOW_ENTRIES]),
+    reply_bytes=st.sampled_from([1, 2 * len(entry(0)), 1 << 20]),
 )
 def test_every_order_of_answers_ends_where_the_oracle_allows(
     case: tuple[tuple[int, int, int], list[list[bool]], list[int]],
     seed: random.Random,
     window: int,
+    reply_bytes: int,
 ) -> None:
     quorums, cells, moods = case
     lab = RecoveryLab(ledger(*quorums))
+    lab.reply_bytes = reply_bytes
     for entry_id, held in enumerate(cells):
         lab.put(entry_id, *[p for p, has in enumerate(held) if has], lac=-1)
     for position, mood in enumerate(moods):

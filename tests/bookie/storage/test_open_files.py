@@ -66,6 +66,19 @@ def test_an_open_that_fails_anywhere_leaves_no_file_open(
     assert 50 < step < 999
 
 
+@each_mode
+def test_a_first_open_that_fails_anywhere_leaves_no_file_open(
+    tmp_path: Path, mode: DurabilityMode
+) -> None:
+    for step in range(1000):
+        disk = failing_from(TrackedDisk(), step)
+        with contextlib.suppress(StorageError):
+            StorageKit(tmp_path / "bookie", mode, disk=disk, disks=1).storage.close()
+            break
+        assert disk.open_names == [], f"from operation {step} on the disk has failed"
+    assert 10 < step < 999
+
+
 def test_a_rebuild_that_fails_anywhere_leaves_no_file_open(tmp_path: Path) -> None:
     kit = lived(tmp_path, DurabilityMode.SYNC)
     kit.storage.close()
