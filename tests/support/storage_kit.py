@@ -213,6 +213,14 @@ class StorageKit:
         """All pieces at once."""
         return sum(iter(self.storage.maintenance.compact_some, None), CompactReport())
 
+    def rest(self) -> None:
+        """The flushers have begun all that was asked of them: no sync of before takes what is
+        added from now on along."""
+        for directory in self.storage.maintenance.directories:
+            stream = directory.log.stream
+            with stream._lock:
+                stream._flusher.wait_until(lambda stream=stream: not stream._sync_wanted)
+
     def held(self, ledger_id: int) -> EntrySet:
         return self.storage.held(LedgerId(ledger_id))
 

@@ -51,6 +51,7 @@ def test_the_file_that_is_left_is_on_the_disk_before_all_others_go(kit: StorageK
     kit = kit.reopened()
     kit.storage.maintenance.delete_ledgers([L1])
     kit.storage.maintenance.checkpoint()
+    kit.rest()
     kit.add(run(2, 0))  # begins the next file, in memory
     assert kit.compact().files_deleted == 1
     kit = kit.after_power_cut()
