@@ -34,7 +34,7 @@ ME = BookieId("bookie-0")
 ENSEMBLE = (ME, BookieId("bookie-1"), BookieId("bookie-2"))
 OTHERS = (BookieId("bookie-1"), BookieId("bookie-2"), BookieId("bookie-3"))
 REACHED_SECONDS_MAX = 60.0
-"""How long a boot may need to a step, also on a slow machine; a TimeoutError says where it is."""
+"""How long a boot may need to a step, also on a slow machine."""
 
 
 def failing_at(operation: str, *, after: int = 0) -> Callable[[str], Awaitable[None]]:
@@ -120,21 +120,17 @@ class BootLab:
         )
         return self.pending
 
-    async def begun_until(
-        self,
-        step: str,
-        *,
-        mode: DurabilityMode = DurabilityMode.MEMORY,
-        policy: FixPolicy = FixPolicy.AUTO,
-        uids: Sequence[str] = (),
-    ) -> "asyncio.Task[Booted]":
-        """A boot that has come to this step and goes on; AssertionError when it ended before."""
-        booting = asyncio.create_task(self.begin(mode=mode, policy=policy, uids=uids).run())
+    async def begun_until(self, step: str, boot: Boot) -> "asyncio.Task[Booted]":
+        """It came to this step and goes on; AssertionError when it ended before, or is stuck."""
+        booting = asyncio.create_task(boot.run())
         booting.add_done_callback(lambda _: self._stepped.set())
-        async with asyncio.timeout(REACHED_SECONDS_MAX):
-            while step not in self.steps and not booting.done():
-                self._stepped.clear()
-                await self._stepped.wait()
+        try:
+            async with asyncio.timeout(REACHED_SECONDS_MAX):
+                while step not in self.steps and not booting.done():
+                    self._stepped.clear()
+                    await self._stepped.wait()
+        except TimeoutError as error:
+            raise AssertionError(f"it stands behind {self.steps}") from error
         if booting.done():
             raise AssertionError(f"it ended after {self.steps}") from booting.exception()
         return booting

@@ -40,9 +40,8 @@ async def refused(lab: BootLab, *, policy: FixPolicy = AUTO) -> str:
 
 async def asked(lab: BootLab, policy: FixPolicy) -> "tuple[Boot, asyncio.Task[Booted]]":
     """A boot that has come to its question."""
-    running = await lab.begun_until("awaiting approval", policy=policy, uids=UIDS)
-    assert lab.pending is not None
-    return lab.pending, running
+    boot = lab.begin(policy=policy, uids=UIDS)
+    return boot, await lab.begun_until("awaiting approval", boot)
 
 
 @pytest.mark.parametrize("between", [(), ("uid-j", "", ""), ("", "uid-0", ""), ("", "", "uid-1")])
@@ -447,7 +446,9 @@ async def test_the_left_over_of_a_killed_process_is_outlived(lab: BootLab) -> No
     await settled(lab)
     lab.wipe(1)
     rival = await registered_elsewhere(lab)
-    running = await lab.begun_until("waiting for the former process to be gone", uids=UIDS)
+    running = await lab.begun_until(
+        "waiting for the former process to be gone", lab.begin(uids=UIDS)
+    )
     await rival.close()
     lab.now = await running
     assert lab.now.record.cookie_fixed

@@ -34,7 +34,7 @@ async def test_a2_after_a_crash_elsewhere_a_boot_waits_before_it_serves(lab: Boo
     await lab.boot(mode=SYNC)
     lab.kill()
     lab.holders, lab.lease_wait_s = ELSEWHERE, 3600.0
-    booting = await lab.begun_until(WAITING, mode=SYNC)
+    booting = await lab.begun_until(WAITING, lab.begin(mode=SYNC))
     assert (await asyncio.wait({booting}, timeout=0.5))[1], "it went on at once"
     claimed = await stored(lab)
     assert (claimed.epoch, claimed.served) == (2, 1), "its rival is to notice, while it waits"
@@ -57,7 +57,7 @@ async def test_a2_what_a_former_process_may_take_while_a_boot_waits_is_not_denie
     await lab.boot()
     lab.kill()
     lab.holders, lab.lease_wait_s = ELSEWHERE, 0.5
-    booting = await lab.begun_until(WAITING)
+    booting = await lab.begun_until(WAITING, lab.begin())
     younger = await lab.ledger()
     lab.now = await booting
     storage = lab.now.storage
@@ -72,7 +72,7 @@ async def test_a2_a_former_process_is_outlived_once_though_the_store_goes_away(
     await lab.boot()
     lab.kill()
     lab.holders, lab.lease_wait_s = ELSEWHERE, 0.1
-    booting = await lab.begun_until(WAITING)
+    booting = await lab.begun_until(WAITING, lab.begin())
     store.is_out = True
     with pytest.raises(UnavailableError):
         await booting
@@ -86,7 +86,7 @@ async def test_a2_a_boot_outwaits_the_lease_that_was_told_and_not_its_own(lab: B
     lab.kill()
     lab.holders, lab.lease_wait_s, lab.lease_s = ELSEWHERE, 0.0, 0.0
     for _ in range(2):  # the second finds the claim of the first, who waited
-        booting = await lab.begun_until(WAITING, mode=SYNC)
+        booting = await lab.begun_until(WAITING, lab.begin(mode=SYNC))
         assert (await asyncio.wait({booting}, timeout=0.2))[1], "it went on at once"
         booting.cancel()
         await asyncio.wait([booting])
@@ -116,7 +116,7 @@ async def test_a2_a_lock_proves_nothing_of_whoever_served_elsewhere_since(lab: B
     assert found is not None
     await lab.store.write_boot(ME, StoredBoot(2, "elsewhere", served=2), version=found.version)
     lab.lease_wait_s = 0.0
-    booting = await lab.begun_until("awaiting approval")
+    booting = await lab.begun_until("awaiting approval", lab.begin())
     assert lab.pending is not None and lab.pending.progress.plan is not None
     lab.pending.approve(lab.pending.progress.plan.plan_id)
     lab.now = await booting
@@ -199,7 +199,7 @@ async def test_a2_of_two_boots_at_once_one_is_refused(lab: BootLab) -> None:
     await lab.boot(mode=SYNC)
     lab.kill()
     lab.holders, lab.lease_wait_s = ELSEWHERE, 0.05
-    booting = await lab.begun_until(WAITING, mode=SYNC)
+    booting = await lab.begun_until(WAITING, lab.begin(mode=SYNC))
     found = await lab.store.read_boot(ME)
     assert found is not None
     await lab.store.write_boot(ME, StoredBoot(3, "rival", served=1), version=found.version)
@@ -411,7 +411,7 @@ async def test_a4_a_volume_put_back_to_an_older_copy_of_the_same_boot_is_stale(
     snapshot.rename(lab.root)
     with pytest.raises(BootRefusedError, match="older copy of the same boot"):
         await lab.boot(mode=mode, policy=FixPolicy.NEVER)
-    booting = await lab.begun_until("awaiting approval", mode=mode)
+    booting = await lab.begun_until("awaiting approval", lab.begin(mode=mode))
     assert lab.pending is not None and lab.pending.progress.plan is not None
     plan = lab.pending.progress.plan
     assert lab.pending.approve(plan.plan_id) == ""
