@@ -6,7 +6,6 @@ command failed, or did not print the words that the page shows.
 """
 
 import argparse
-import os
 import subprocess
 import sys
 import tempfile
@@ -56,10 +55,9 @@ def main() -> int:
 
 def container(clone: Path) -> list[str]:
     """The command of a shell in it."""
-    settings = [f"--env={name}={os.environ[name]}" for name in os.environ if name == "PIP_CERT"]
-    volumes = [f"{clone}:/repository.git:ro", f"{CERTIFICATES}:{CERTIFICATES}:ro"]
-    mounted = [f"--volume={volume}" for volume in volumes]
-    return ["docker", "run", "--rm", "-i", "--network=host", *settings, *mounted, IMAGE, "bash"]
+    mounted = [f"--volume={clone}:/repository.git:ro", f"--volume={CERTIFICATES}:{CERTIFICATES}:ro"]
+    started = ["docker", "run", "--rm", "-i", "--network=host", "--env=PIP_CERT"]
+    return [*started, *mounted, IMAGE, "bash"]
 
 
 def transcript(shell_command: list[str]) -> Iterator[str]:
@@ -85,8 +83,8 @@ def transcript(shell_command: list[str]) -> Iterator[str]:
 def _what_is_wrong(step: Step, code: int, printed: str) -> str:
     if code:
         return f"exit code {code}: {printed[-2000:]}"
-    if missing := {word for word in step.words if word not in printed}:
-        return f"it did not print {', '.join(sorted(missing))}"
+    if lacking := step.lacks(printed):
+        return f"it did not print {', '.join(sorted(lacking))}"
     return ""
 
 

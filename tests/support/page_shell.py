@@ -27,6 +27,10 @@ class Step:
         """Of what is printed whoever runs it: no numbers, no folders, no keys."""
         return set(WORD.findall(re.sub(r"\S*[/=]\S*", "", self.shown)))
 
+    def lacks(self, printed: str) -> set[str]:
+        """Words that the page shows, and that were not printed."""
+        return self.words - set(re.findall(r"[A-Za-z]+", printed))
+
 
 def steps_of(page: str) -> list[Step]:
     """Commands in their order."""
