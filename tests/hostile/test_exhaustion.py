@@ -22,6 +22,7 @@ from bookie.metadata.opening import open_store
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.protocol.status import Status
+from bookie.server.log_rate import STRETCH_S
 from bookie.testing.certificates import Authority
 from bookie.tls.client_tls import ClientTls
 from bookie.tls.credentials import CredentialsFolder
@@ -37,6 +38,7 @@ MEMORY_BYTES = 3072 * MIB
 RESIDENT_MIB_MAX = 450
 """At the worst; a bookie with these settings at rest has 110 to 140."""
 LOG_BYTES_MAX = 256 * 1024
+"""In each stretch of the rate that lines are held to; unbounded, they are a multiple of it."""
 WAIT_S = 30.0
 HONEST_WAIT_S = 10.0
 """For one add and one read, on a machine that others keep busy."""
@@ -176,6 +178,7 @@ def cut_off(figures: Mapping[str, float]) -> float:
 async def test_whoever_floods_a_bookie_stops_nobody_and_takes_little_memory(
     besieged: Besieged,
 ) -> None:
+    begun = time.monotonic()
     noise, request = random.Random(21).randbytes(3 * MIB), b"GET /metrics HTTP/1.1\r\nX: "
     ledger_id = await besieged.ledger()
     await besieged.honest_turn(ledger_id, 0)
@@ -190,8 +193,10 @@ async def test_whoever_floods_a_bookie_stops_nobody_and_takes_little_memory(
     assert besieged.process.is_running, besieged.process.words
     assert sum(v for k, v in figures.items() if k.startswith("bookie_tls_failures_total")) > 50
     log_bytes = (besieged.process.folder / "log").stat().st_size
+    # The bookie may be in its second stretch when the first attack begins.
+    stretches = 2 + int((time.monotonic() - begun) / STRETCH_S)
     print(f"slowest {max(took):.2f} s, {besieged.resident_mib} MiB, {log_bytes} bytes", figures)
-    assert besieged.resident_mib < RESIDENT_MIB_MAX and log_bytes < LOG_BYTES_MAX
+    assert besieged.resident_mib < RESIDENT_MIB_MAX and log_bytes < stretches * LOG_BYTES_MAX
 
 
 async def test_members_of_the_fleet_that_go_wild_take_little_memory_too(
