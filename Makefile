@@ -120,6 +120,7 @@ PARTS := bookie operator repair build java
 SOURCE ?=
 # Of a release; DRY=1: a trial of the tree as it is, before anything is committed or pushed.
 VERSION ?=
+NEXT ?=
 DRY ?=
 DIGESTS ?=
 PLATFORMS ?=
@@ -164,7 +165,7 @@ contents: install ; $(BIN)/python supply/contents.py $(IMAGES:%=bookie-operator/
 scan: install ; $(BIN)/python supply/scan.py --base $(if $(OFFLINE),bookie-operator/base:dev,$(BASE)$(BASE_DIGEST:%=@%))
 
 # Writes a version into every file that names one: supply/release_version.py knows them all.
-version: install ; $(BIN)/python supply/release_version.py $(VERSION) && $(MAKE) crds man reference
+version: install ; $(BIN)/python supply/release_version.py $(VERSION) $(if $(NEXT),--next) && $(MAKE) crds man reference
 packed-charts: install ; SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python supply/packed_charts.py --out $(DIST) --source '$(SOURCE)' $(DIGESTS:%=--digest %)
 
 # kubectl-bookie as one file for each platform, and krew's manifest of them; of wheel's version.

@@ -1,13 +1,17 @@
 """Which files name the version of a release, and the step that writes another into all of them.
 
 `python supply/release_version.py 0.2.0` writes it, and makes of what is unreleased in CHANGELOG.md
-a section of that version; `make version VERSION=0.2.0` makes the generated files as well. Without a
-version it says which one each place has. tests/test_release.py holds them in step, and finds a file
-that names the version and is not here.
+a section of that version. With `--next` it begins the way to that version, right after the commit
+of a release: it records that commit in releases.toml, and leaves the change log alone.
+`make version VERSION=0.2.0 [NEXT=1]` makes the generated files as well. Without a version it says
+which one each place has. tests/test_release.py holds them in step, and finds a file that names the
+version and is not here.
 """
 
+import argparse
 import datetime
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -15,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 import release_notes
+import releases
 
 ROOT: Final = Path(__file__).parents[1]
 VERSION: Final = r"\d+\.\d+\.\d+"
@@ -58,20 +63,47 @@ def written(text: str, pattern: str, new: str) -> str:
     return re.sub(pattern, rf"\g<1>{new}", text, flags=re.MULTILINE)
 
 
-def main(new: str) -> None:
-    if not re.fullmatch(VERSION, new):
-        sys.exit(f"VERSION is {new!r}, expected one such as 0.2.0")
+def write(new: str) -> None:
+    """Into every place."""
     for name, pattern in PLACES.items():
         path = ROOT / name
         path.write_text(written(path.read_text(encoding="utf-8"), pattern, new), encoding="utf-8")
+
+
+def close_section(new: str) -> None:
+    """Give what is unreleased in the change log this version and the date of today."""
     changes = ROOT / "CHANGELOG.md"
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     text = release_notes.released(changes.read_text(encoding="utf-8"), new, today)
     changes.write_text(text, encoding="utf-8")
 
 
-if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        main(sys.argv[1])
+def record_release() -> None:
+    """The commit that is checked out is the release that the tree names."""
+    asked = ["git", "rev-parse", "HEAD"]
+    done = subprocess.run(asked, cwd=ROOT, check=True, capture_output=True, text=True)
+    record = releases.RECORD.read_text(encoding="utf-8")
+    text = releases.added(record, version(), done.stdout.strip())
+    releases.RECORD.write_text(text, encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("version", nargs="?", help="to write, such as 0.2.0")
+    parser.add_argument("--next", action="store_true", help="the tree is on its way to it")
+    asked = parser.parse_args()
+    if asked.version is None:
+        for name, at in sorted(set(found())):
+            print(at, name)
+        return
+    if not re.fullmatch(VERSION, asked.version):
+        sys.exit(f"VERSION is {asked.version!r}, expected one such as 0.2.0")
+    if asked.next:
+        record_release()
     else:
-        print("\n".join(f"{at} {name}" for name, at in sorted(set(found()))))
+        close_section(asked.version)
+    write(asked.version)
+
+
+if __name__ == "__main__":
+    main()

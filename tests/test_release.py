@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final
@@ -16,10 +17,12 @@ import pytest
 import release
 import release_notes
 import release_version
+import releases
 import yaml
 
 ROOT: Final = Path(__file__).parents[1]
 VERSION: Final = release_version.version()
+CHANGES: Final = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 DIGEST: Final = f"sha256:{'a' * 64}"
 LOG: Final = """\
 # Changelog
@@ -75,6 +78,38 @@ def test_another_version_is_written_wherever_a_place_has_one(name: str) -> None:
 def test_who_asks_for_another_version_hears_which_files_have_none_of_it() -> None:
     [said] = release.out_of_step("0.2.0", [("README.md", "0.1.0"), ("a", "0.2.0")])
     assert "README.md has 0.1.0: run make version VERSION=0.2.0" in said
+
+
+# The releases before
+
+
+def numbers(version: str) -> list[int]:
+    return [int(number) for number in version.split(".")]
+
+
+def test_the_newest_release_is_that_of_the_change_log_and_the_tree_is_on_its_way_from_it() -> None:
+    dated = [name for name, date in release_notes.dates(CHANGES).items() if date]
+    assert [name for name in dated if name != VERSION][::-1] == list(releases.releases())
+    assert numbers(releases.newest()) < numbers(VERSION)
+
+
+def test_the_commit_of_a_release_names_its_version() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("no repository of git around the tree")
+    for version, revision in releases.releases().items():
+        show = ["git", "show", f"{revision}:pyproject.toml"]
+        done = subprocess.run(show, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{done.stderr}the clone lacks it: git fetch --unshallow"
+        assert f'\nversion = "{version}"\n' in done.stdout
+
+
+def test_a_release_is_recorded_once_and_by_its_whole_commit() -> None:
+    record = releases.RECORD.read_text(encoding="utf-8")
+    after = tomllib.loads(releases.added(record, "7.8.9", "a" * 40))
+    assert list(after.items()) == [*releases.releases().items(), ("7.8.9", "a" * 40)]
+    for version, revision in ((releases.newest(), "a" * 40), ("7.8.9", "abc1234")):
+        with pytest.raises(ValueError, match=rf"{version}.*expected"):
+            releases.added(record, version, revision)
 
 
 # What a release needs

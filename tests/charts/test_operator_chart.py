@@ -278,7 +278,7 @@ def test_pods_are_restricted(values: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("values", "image"),
     [
-        ((), "bookie-operator/operator:0.1.0"),
+        ((), "bookie-operator/operator:0.2.0"),
         (("--set=image.repository=r/o", "--set=image.tag=x"), "r/o:x"),
         (
             ("--set=image.tag=x", f"--set=image.digest=sha256:{'a' * 64}"),

@@ -315,7 +315,7 @@ class Repair(Resource):
     engine: RepairEngine = RepairEngine.AUTO
     """`auto`: by the number of ledgers and entries; `inline`: one process; `spark-local`: Spark in
     the job's pod; `spark-kubernetes`: Spark with executor pods."""
-    image: LongText = "bookie-operator/repair:0.1.0"
+    image: LongText = "bookie-operator/repair:0.2.0"
     """Image of repairs, audits and the embedded ZooKeeper, which need a Java."""
     executors: Annotated[int, Field(ge=1, le=64)] = 2
     """Executor pods of engine spark-kubernetes."""
@@ -464,7 +464,7 @@ class ClusterSpec(BookieOptions):
         }
     )
 
-    image: LongText = "bookie-operator/bookie:0.1.0"
+    image: LongText = "bookie-operator/bookie:0.2.0"
     """Image of the bookies; the local platform runs this installation instead."""
     image_pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT
     """When images are pulled: `Always`, `IfNotPresent` or `Never`."""

@@ -1,0 +1,109 @@
+"""Which commit each release is made of, and the programs and sources of a release, made of it.
+
+A tree is tried as an upgrade from the release before it (`make test-upgrade`, story u of e2e). Code
+of that release comes from the history of this clone: nothing is downloaded, and what runs is what
+that commit says. Packages of others are those of this tree's environment.
+
+`python supply/releases.py source 0.1.0` prints the folder of a clone of that commit,
+`python supply/releases.py python 0.1.0` the Python that runs its programs.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import venv
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+RECORD: Final = ROOT / "supply" / "releases.toml"
+FOLDER: Final = ROOT / "build" / "releases"
+
+
+def releases() -> dict[str, str]:
+    """Commits by version, oldest first."""
+    found: dict[str, str] = tomllib.loads(RECORD.read_text(encoding="utf-8"))
+    return found
+
+
+def newest() -> str:
+    """The version that this tree follows."""
+    return list(releases())[-1]
+
+
+def added(record: str, version: str, revision: str) -> str:
+    """The record's text with one more release. ValueError: it is there, or is no commit."""
+    if version in tomllib.loads(record):
+        raise ValueError(f"{version} is in {RECORD.name}, expected a release that is not")
+    if not re.fullmatch(r"[0-9a-f]{40}", revision):
+        raise ValueError(f"the commit of {version} is {revision!r}, expected 40 hex digits")
+    return f'{record}"{version}" = "{revision}"\n'
+
+
+def source(version: str) -> Path:
+    """A clone of this repository at the release's commit, made once. CalledProcessError: the commit
+    is not in this clone (one made with --depth lacks it)."""
+    revision, folder = releases()[version], FOLDER / version / "source"
+    if _head(folder) != revision:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        clone = ("git", "clone", "--quiet", "--shared", "--no-checkout")
+        subprocess.run([*clone, str(ROOT), str(folder)], check=True)
+        checkout = ("git", "-C", str(folder), "checkout", "--quiet", "--detach", revision)
+        subprocess.run(checkout, check=True)
+    return folder
+
+
+def python(version: str) -> Path:
+    """An environment with the release's wheel, made once: its programs lie beside this Python."""
+    home = FOLDER / version / "environment"
+    found = home / "bin" / "python"
+    made = home / releases()[version]
+    if made.exists():
+        return found
+    shutil.rmtree(home, ignore_errors=True)
+    venv.create(home)
+    # This tree is installed there by a .pth file, which only the environment's own Python obeys:
+    # on the path of another Python the folder holds packages of others, and none of ours.
+    _packages(found).joinpath("others.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    wheel = _wheel(source(version), home)
+    pip = (sys.executable, "-m", "pip", "--python", str(found), "install", "--quiet", "--no-deps")
+    subprocess.run([*pip, str(wheel)], check=True)
+    made.touch()
+    return found
+
+
+def _wheel(tree: Path, folder: Path) -> Path:
+    build = (sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder))
+    subprocess.run(build, cwd=tree, check=True, capture_output=True, env=_without_paths())
+    [wheel] = folder.glob("*.whl")
+    return wheel
+
+
+def _packages(interpreter: Path) -> Path:
+    words = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    done = subprocess.run(
+        [str(interpreter), "-c", words], check=True, capture_output=True, text=True
+    )
+    return Path(done.stdout.strip())
+
+
+def _without_paths() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+
+def _head(folder: Path) -> str:
+    """The commit that is checked out there; empty: none is."""
+    if not (folder / ".git").exists():
+        return ""
+    asked = ("git", "-C", str(folder), "rev-parse", "HEAD")
+    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+
+
+if __name__ == "__main__":
+    made = {"source": source, "python": python}[sys.argv[1]]
+    print(made(sys.argv[2] if len(sys.argv) > 2 else newest()))
