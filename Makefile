@@ -80,6 +80,7 @@ test-security-kind: install ; PYTHONPATH=tests/security:e2e:e2e/judge $(BIN)/pyt
 cert-manager:
 	cd e2e/cert-manager && CGO_ENABLED=0 go build -o $(CURDIR)/build/cert-manager/controller github.com/cert-manager/cert-manager/cmd/controller
 	cp -r "$$(cd e2e/cert-manager && go list -m -f '{{.Dir}}' github.com/cert-manager/cert-manager)/deploy/crds" build/cert-manager/ && chmod -R u+w build/cert-manager
+test-upgrade: install ; PYTHONPATH=e2e/judge:supply $(BIN)/python e2e/upgrade $(MODE:%=--mode %) $(if $(SHORT),--short) $(if $(SEED),--seed $(SEED)) --json $(RESULTS)/upgrade.json
 test-ipv6: install ; PYTHONPATH=tests/support $(BIN)/python tests/ipv6
 test-packages: dist ; $(BIN)/python tests/packages $(DIST)
 bench: install ; $(BIN)/python -m benchmarks
@@ -155,6 +156,14 @@ constraints: install
 images: $(IMAGES:%=image-%)
 	@docker images --filter 'reference=bookie-operator/*:$(TAG)' --format '{{.Repository}}:{{.Tag}} {{.Size}}'
 
+# Of the release before (supply/releases.toml), from a clone of its commit. Its packages are in our wheels unless its
+# lock is another one; then its own are put into the image of wheels, and ours afterwards.
+images-before: install
+	source=$$($(BIN)/python supply/releases.py source) && version=$$($(BIN)/python supply/releases.py) && \
+	if [ -z '$(OFFLINE)' ] || cmp -s constraints.txt $$source/constraints.txt; \
+	then $(MAKE) -C $$source images TAG=$$version; \
+	else $(MAKE) -C $$source wheels images TAG=$$version && $(MAKE) wheels; fi
+
 image-%:
 	docker build -q $(IMAGE_ARGS) $(LABELS:%=--label org.opencontainers.image.%) -t bookie-operator/$*:$(TAG) -f $(dockerfile_$*) . >/dev/null
 
@@ -200,4 +209,4 @@ release-images:
 load:
 	kind load docker-image --name $(CLUSTER) $(IMAGES:%=bookie-operator/%:$(TAG))
 
-.PHONY: install demo lines lint types test test-java test-apache test-pulsar test-dlog test-security test-security-kind test-ipv6 test-packages dist proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale fuzz soak judge judge-local judge-mutants e2e e2e-mutants tutorial chaos bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds man reference site dashboards dashboards-proof older-chart base wheels cert-manager constraints images sbom provenance contents scan version packed-charts plugin olm-bundle release publish release-images load
+.PHONY: install demo lines lint types test test-java test-apache test-pulsar test-dlog test-security test-security-kind test-upgrade test-ipv6 test-packages dist proof safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale fuzz soak judge judge-local judge-mutants e2e e2e-mutants tutorial chaos bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds man reference site dashboards dashboards-proof older-chart images-before base wheels cert-manager constraints images sbom provenance contents scan version packed-charts plugin olm-bundle release publish release-images load

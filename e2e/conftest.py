@@ -19,7 +19,7 @@ from harness.settings import Settings
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "story(letter, title): a story on Kubernetes")
-    config.addinivalue_line("markers", "smoke: the story that .ci/run tells")
+    config.addinivalue_line("markers", "smoke: a story that .ci/run tells")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -4,8 +4,8 @@ A tree is tried as an upgrade from the release before it (`make test-upgrade`, s
 of that release comes from the history of this clone: nothing is downloaded, and what runs is what
 that commit says. Packages of others are those of this tree's environment.
 
-`python supply/releases.py source 0.1.0` prints the folder of a clone of that commit,
-`python supply/releases.py python 0.1.0` the Python that runs its programs.
+`python supply/releases.py` prints the version of that release, `... source` the folder of a clone
+of its commit, and `... python` the Python that runs its programs.
 """
 
 import os
@@ -73,26 +73,32 @@ def python(version: str) -> Path:
     wheel = _wheel(source(version), home)
     pip = (sys.executable, "-m", "pip", "--python", str(found), "install", "--quiet", "--no-deps")
     subprocess.run([*pip, str(wheel)], check=True)
+    runs = _says(found, "import bookie; print(bookie.__file__)")
+    if not Path(runs).is_relative_to(home):
+        raise RuntimeError(f"{found} runs the bookie of {runs}, expected one below {home}")
     made.touch()
     return found
 
 
 def _wheel(tree: Path, folder: Path) -> Path:
     build = (sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder))
-    subprocess.run(build, cwd=tree, check=True, capture_output=True, env=_without_paths())
+    subprocess.run(build, cwd=tree, check=True, capture_output=True, env=environment())
     [wheel] = folder.glob("*.whl")
     return wheel
 
 
 def _packages(interpreter: Path) -> Path:
-    words = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    done = subprocess.run(
-        [str(interpreter), "-c", words], check=True, capture_output=True, text=True
-    )
-    return Path(done.stdout.strip())
+    return Path(_says(interpreter, "import sysconfig; print(sysconfig.get_path('purelib'))"))
 
 
-def _without_paths() -> dict[str, str]:
+def _says(interpreter: Path, words: str) -> str:
+    command = [str(interpreter), "-c", words]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment())
+    return done.stdout.strip()
+
+
+def environment() -> dict[str, str]:
+    """Of a release's programs: a path to modules of this tree would put these before its own."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
@@ -105,5 +111,6 @@ def _head(folder: Path) -> str:
 
 
 if __name__ == "__main__":
-    made = {"source": source, "python": python}[sys.argv[1]]
-    print(made(sys.argv[2] if len(sys.argv) > 2 else newest()))
+    asked = sys.argv[1:] or ["version"]
+    [answer] = ({"version": str, "source": source, "python": python}[one] for one in asked)
+    print(answer(newest()))

@@ -103,6 +103,17 @@ def test_the_commit_of_a_release_names_its_version() -> None:
         assert f'\nversion = "{version}"\n' in done.stdout
 
 
+def test_programs_of_the_newest_release_are_those_of_its_commit() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("no repository of git around the tree")
+    program = releases.python(releases.newest()).with_name("bookie-operator")
+    done = subprocess.run(
+        [str(program), "--version"], env=releases.environment(),
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.split()[-1] == releases.newest()
+
+
 def test_a_release_is_recorded_once_and_by_its_whole_commit() -> None:
     record = releases.RECORD.read_text(encoding="utf-8")
     after = tomllib.loads(releases.added(record, "7.8.9", "a" * 40))

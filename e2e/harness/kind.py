@@ -178,11 +178,21 @@ def built(image: str, path: str) -> str | None:
 
 def build_images(settings: Settings) -> None:
     """`make images`, or what E2E_BUILD says, from the base image that the settings name."""
+    _build(settings.build, settings)
+
+
+def build_images_before(settings: Settings) -> None:
+    """Those of the release before: `make images-before`, or what E2E_BUILD_BEFORE says."""
+    if settings.build_before:
+        _build(settings.build_before, settings)
+
+
+def _build(words: str, settings: Settings) -> None:
     environment = {"PATH": settings.path()}
     if settings.builds_from_base:
         _have_base(settings)
         environment["IMAGE_ARGS"] = f"--build-arg BASE={settings.base_image}"
-    command = ("bash", "-c", f"cd {shlex.quote(str(ROOT))} && {settings.build}")
+    command = ("bash", "-c", f"cd {shlex.quote(str(ROOT))} && {words}")
     run(command, seconds=BUILD_S, environment=environment)
 
 

@@ -12,6 +12,7 @@ TAG: Final = os.environ.get("E2E_TAG", "dev")
 PATIENCE: Final = float(os.environ.get("E2E_PATIENCE", "1"))
 """By how much every wait is longer than on a machine of 2 cores that does nothing else."""
 BUILD: Final = f"make images TAG={TAG}"
+BUILD_BEFORE: Final = "make images-before"
 IMAGES: Final = tuple(f"bookie-operator/{name}:{TAG}" for name in ("bookie", "operator", "repair"))
 
 
@@ -28,27 +29,24 @@ class Settings:
     """Folders with kind, kubectl and helm, in front of PATH."""
     build: str
     """The command that builds the images; empty = they are there."""
-    older_chart: str
-    """Packaged chart or folder of an older version's operator; empty: the upgrade is skipped."""
-    older_tag: str
-    """Of that version's images."""
-    older_writer: str
-    """That version's e2e/pods/writer.py, for its image has other modules; empty: this tree's."""
+    build_before: str
+    """The command that builds those of the release before; empty = they are there."""
     keep: bool
     """Leave clusters, namespaces and the operator as they are at the end."""
 
     @classmethod
     def from_environment(cls) -> Self:
+        build = os.environ.get("E2E_BUILD", BUILD)
+        offline = " OFFLINE=1" if "OFFLINE=1" in build else ""
+        build_before = f"{BUILD_BEFORE}{offline}" if build else ""
         return cls(
             cluster_up=os.environ.get("E2E_CLUSTER_UP", ""),
             cluster_name=os.environ.get("E2E_CLUSTER_NAME", "bookie-e2e"),
             node_image=os.environ.get("E2E_NODE_IMAGE", ""),
             base_image=os.environ.get("E2E_BASE_IMAGE", "python:3.11-slim"),
             tools=os.environ.get("E2E_TOOLS", ""),
-            build=os.environ.get("E2E_BUILD", BUILD),
-            older_chart=os.environ.get("E2E_OLDER_CHART", ""),
-            older_tag=os.environ.get("E2E_OLDER_TAG", "older"),
-            older_writer=os.environ.get("E2E_OLDER_WRITER", ""),
+            build=build,
+            build_before=os.environ.get("E2E_BUILD_BEFORE", build_before),
             keep=os.environ.get("E2E_KEEP", "0") != "0",
         )
 

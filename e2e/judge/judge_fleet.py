@@ -46,7 +46,8 @@ class FleetError(Exception):
 
 @dataclass(slots=True)
 class Fleet:
-    """One cluster in `folder`. `environment`: of the operator and all that it starts."""
+    """One cluster in `folder`. `environment`: of the operator and all that it starts; `python`: who
+    runs them, and so whose programs they are."""
 
     folder: Path
     mode: str
@@ -54,6 +55,7 @@ class Fleet:
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     spec: Document = field(default_factory=dict)
     operator: subprocess.Popen[bytes] | None = None
+    python: str = sys.executable
 
     def up(self, **changes: object) -> None:
         """With the example's spec, the mode, and `changes` of now and before; until Available."""
@@ -66,7 +68,7 @@ class Fleet:
         manifest["spec"] |= {**MODES[self.mode], **self.spec}
         path = self.folder / "manifest.yaml"
         path.write_text(yaml.safe_dump(manifest), encoding="utf-8")
-        self._end_operator()
+        self.end_operator()
         before = self._generation()
         with (self.folder / "operator.log").open("ab") as log:
             self.operator = subprocess.Popen(
@@ -82,7 +84,14 @@ class Fleet:
     def down(self) -> None:
         """Everything, gracefully; the disks stay."""
         self._run("down")
-        self._end_operator()
+        self.end_operator()
+
+    def end_operator(self) -> None:
+        """Of the operator alone: bookies and ZooKeeper run on, and the next one adopts them."""
+        if self.operator is not None:
+            self.operator.terminate()
+            self.operator.wait(STOP_WAIT_S)
+            self.operator = None
 
     def kill(self, bookie: str) -> None:
         self._run("kill", bookie)
@@ -99,10 +108,13 @@ class Fleet:
 
     def credentials(self) -> Path | None:
         """Those of a stock client, where `local env` says that they are needed."""
-        lines = (shlex.split(line) for line in self._run("env").splitlines())
-        exported = dict(word.split("=", 1) for _export, word in lines)
-        person = exported.get(TLS_VARIABLE)
+        person = self.variables().get(TLS_VARIABLE)
         return None if person is None else Path(person).with_name(STOCK_CLIENT)
+
+    def variables(self) -> dict[str, str]:
+        """What `local env` exports for a person's shell: an address and credentials."""
+        lines = (shlex.split(line) for line in self._run("env").splitlines())
+        return dict(word.split("=", 1) for _export, word in lines)
 
     def save_status(self, name: str) -> Path:
         """The status of now, as a file for the judge."""
@@ -123,14 +135,14 @@ class Fleet:
         return self.folder / "cluster"
 
     def _words(self, *words: str) -> list[str]:
-        local = [sys.executable, "-m", "bookie_operator", "local", *words]
+        local = [self.python, "-m", "bookie_operator", "local", *words]
         return [*local, "--dir", str(self.cluster)]
 
     def _run(self, *words: str) -> str:
         return self._done(self._words(*words))
 
     def _bookie(self, *words: str) -> str:
-        return self._done([sys.executable, "-m", "bookie", *words])
+        return self._done([self.python, "-m", "bookie", *words])
 
     def _done(self, words: list[str]) -> str:
         done = subprocess.run(
@@ -145,12 +157,6 @@ class Fleet:
             said = (done.stderr or done.stdout).strip()
             raise FleetError(f"{' '.join(words[2:])} ended with {done.returncode}: {said}")
         return done.stdout
-
-    def _end_operator(self) -> None:
-        if self.operator is not None:
-            self.operator.terminate()
-            self.operator.wait(STOP_WAIT_S)
-            self.operator = None
 
     def _seen(self) -> Document:
         try:

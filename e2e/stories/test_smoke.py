@@ -1,4 +1,4 @@
-"""The one story that CI tells: install, apply, kill, clear, read back."""
+"""The shortest story, which CI tells: install, apply, kill, clear, read back."""
 
 import pytest
 from harness.claims import detected_and_cleared_in_time

@@ -1,0 +1,94 @@
+"""One fleet of this machine, handled by the programs of two releases in turn.
+
+Whose programs serve is read from the processes and their status, and what clients see from command
+lines: nothing of either release is imported.
+"""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from judge_fleet import COMMAND_WAIT_S, POLL_S, Document, Fleet, FleetError
+
+ROLL_WAIT_S: Final = 180.0
+IMAGE: Final = "bookie-operator/bookie"
+"""On this machine an image is only a name: another one makes the operator restart each bookie, with
+the programs that the operator itself runs on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One release: its version, and the fleet as its programs handle it."""
+
+    version: str
+    fleet: Fleet
+
+    @property
+    def image(self) -> str:
+        return f"{IMAGE}:{self.version}"
+
+    def ledger(self, *words: str, given: str = "") -> Document:
+        """What `bookie ledger ...` of this release prints for a person."""
+        command = [self.fleet.python, "-m", "bookie", "ledger", *words, "--output", "json"]
+        done = subprocess.run(
+            command, env={**self.fleet.environment, **self.fleet.variables()}, input=given,
+            capture_output=True, text=True, timeout=COMMAND_WAIT_S, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            said = (done.stderr or done.stdout).strip()
+            raise FleetError(f"bookie ledger {' '.join(words)} of {self.version}: {said}")
+        found: Document = json.loads(done.stdout)
+        return found
+
+    def takes_over(self, before: "Side") -> None:
+        """Its operator in place of the other one's; returns once it has looked at the bookies.
+
+        Another schedule of audits restarts nobody, and only this operator can have observed it.
+        """
+        before.fleet.end_operator()
+        self.fleet.spec = dict(before.fleet.spec)
+        hours = 1 + int(str(self.fleet.spec.get("audit", {}).get("schedule", "@every 1h"))[7:-1])
+        self.fleet.up(audit={"schedule": f"@every {hours}h"})
+
+    def roll(self) -> None:
+        """Every bookie restarts with this release's programs, one at a time."""
+        self.fleet.up(image=self.image)
+        until("every bookie to have restarted", self._is_rolled, ROLL_WAIT_S)
+        self.fleet.wait()
+
+    def _is_rolled(self) -> bool:
+        bookies = self.bookies().values()
+        return all(one["isUpdated"] and one["version"] == self.version for one in bookies)
+
+    def bookies(self) -> dict[str, Document]:
+        """Of the status, by name."""
+        return {one["id"]: one for one in self.status()["bookies"]}
+
+    def status(self) -> Document:
+        path = self.fleet.save_status("now")
+        found: Document = json.loads(path.read_text(encoding="utf-8"))["status"]
+        return found
+
+    def serves(self, bookie: str) -> bool:
+        """The bookie's process runs the programs of this release, and says so."""
+        command = Path(f"/proc/{self.pid(bookie)}/cmdline").read_bytes().split(b"\0")
+        says = self.bookies()[bookie]["version"]
+        return os.fsdecode(command[0]) == self.fleet.python and says == self.version
+
+    def pid(self, bookie: str) -> int:
+        record = self.fleet.cluster / "bookies" / bookie / "process.json"
+        return int(json.loads(record.read_text(encoding="utf-8"))["process"]["pid"])
+
+
+def until(what: str, is_so: Callable[[], bool], seconds: float) -> None:
+    """Polls other processes. FleetError: it is not so in that time."""
+    end = time.monotonic() + seconds
+    while not is_so():
+        if time.monotonic() > end:
+            raise FleetError(f"waited {seconds:.0f} s for {what}")
+        time.sleep(POLL_S)
