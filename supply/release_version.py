@@ -25,7 +25,6 @@ ROOT: Final = Path(__file__).parents[1]
 VERSION: Final = r"\d+\.\d+\.\d+"
 """pip, helm, krew and tags of images all take it as it is; of a candidate each has its own form."""
 IMAGE: Final = rf"(bookie-operator/(?:bookie|operator|repair):){VERSION}"
-TAG: Final = rf"(\bTAG=){VERSION}"
 PLACES: Final = {
     "pyproject.toml": rf'^(version = "){VERSION}',
     "charts/bookie-operator/Chart.yaml": rf"^((?:appVersion|version): ){VERSION}",
@@ -33,7 +32,6 @@ PLACES: Final = {
     "charts/bookie-cluster/values.yaml": IMAGE,
     "examples/application.yaml": IMAGE,
     "operator/src/bookie_operator/model/cluster.py": IMAGE,
-    "README.md": TAG,
     "docs/kubernetes.md": rf"(\b(?:TAG=|VERSION=|name tag )){VERSION}",
     "docs/packages.md": rf"(-|VERSION=){VERSION}",
     ".github/ISSUE_TEMPLATE/bug.yml": rf'(placeholder: "|images ){VERSION}',

@@ -76,8 +76,8 @@ def test_another_version_is_written_wherever_a_place_has_one(name: str) -> None:
 
 
 def test_who_asks_for_another_version_hears_which_files_have_none_of_it() -> None:
-    [said] = release.out_of_step("0.2.0", [("README.md", "0.1.0"), ("a", "0.2.0")])
-    assert "README.md has 0.1.0: run make version VERSION=0.2.0" in said
+    [said] = release.out_of_step("0.2.0", [("docs/a.md", "0.1.0"), ("a", "0.2.0")])
+    assert "docs/a.md has 0.1.0: run make version VERSION=0.2.0" in said
 
 
 # The releases before

@@ -1,4 +1,4 @@
-"""The README's Kubernetes section, followed as it is written, in a namespace of its own."""
+"""docs/kubernetes.md, *On kind*, followed as it is written, in a namespace of its own."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,10 +20,10 @@ def reader(operator: Operator, bare_story: Story, tmp_path: Path) -> Iterator[Re
     operator.remove()
 
 
-@pytest.mark.story("a", "the README's Kubernetes section, line by line")
-def test_the_readme_holds(reader: Reader, bare_story: Story) -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    lines = commands_of(text, "## On Kubernetes")
+@pytest.mark.story("a", "docs/kubernetes.md on kind, line by line")
+def test_the_page_holds(reader: Reader, bare_story: Story) -> None:
+    text = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
+    lines = commands_of(text, "### On kind")
     assert any(ALL_SERVE in line for line in lines)
     for line in lines:
         reader.follow(line)
