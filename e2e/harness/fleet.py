@@ -37,6 +37,10 @@ class Fleet:
     def apply(self, change: Mapping[str, Any]) -> None:
         """As `kubectl apply -f`, then follow it."""
         self.kube.apply(manifests.cluster(self.kube.namespace, change))
+        self.follow()
+
+    def follow(self) -> None:
+        """A cluster that is there: waits look at what is seen from now on."""
         self.watch.start()
 
     def stop_watching(self) -> None:

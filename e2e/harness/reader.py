@@ -57,6 +57,7 @@ class Reader:
         else:
             self._run(line.replace(NODE, self._story.kind.nodes()[0]))
         if ALL_SERVE in line:
+            self._story.fleet.follow()
             self._story.write(rate=120)
 
     def _have_images(self, line: str) -> None:

@@ -85,6 +85,7 @@ class Watch:
         since: int | None = None,
     ) -> Object:
         """The first version of which `wanted` is true: from the newest on, or from a mark on."""
+        assert self._thread.ident is not None, f"nobody follows {self.what}: nothing will be seen"
         seconds *= PATIENCE
         deadline = time.monotonic() + seconds
         with self._news:
