@@ -26,6 +26,8 @@ CONTRAST = """(() => {
     .map(one => { const ink = light(getComputedStyle(one).color);
       return (Math.max(ink, paper) + .05) / (Math.min(ink, paper) + .05); })
     .reduce((least, one) => Math.min(least, one)); })()"""
+LOWEST = """Math.min(...[...document.querySelectorAll("main svg text")]
+  .map(one => one.getBoundingClientRect().height))"""
 
 
 @dataclass
@@ -68,6 +70,7 @@ async def test_it_fits_is_readable_and_makes_the_browser_complain_of_nothing(
         is_dark = await page.value("matchMedia('(prefers-color-scheme: dark)').matches")
         assert is_dark == (scheme == "dark")
         assert await page.value(CONTRAST) >= 4.5  # WCAG AA
+        assert await page.value(LOWEST) >= 9, "pixels of the words on the time line"
         assert page.complaints == []
 
 

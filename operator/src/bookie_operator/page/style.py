@@ -25,7 +25,7 @@ border-radius:.4em;padding:.35em .8em;margin:0;display:flex;gap:1em;flex-wrap:wr
 justify-content:space-between}
 #state.late{border-color:var(--bad);color:var(--bad)}
 figure{margin:.4em 0}figcaption{color:var(--dim);font-size:.92em}
-svg{display:block;width:100%;height:auto}
+svg{display:block;width:100%;min-width:46em;height:auto}
 svg text{fill:var(--ink);font:13px system-ui,sans-serif}svg text.when{fill:var(--dim)}
 svg line{stroke:var(--line)}svg rect{fill:var(--good)}svg rect.open{fill:var(--unsure)}
 svg rect.superseded{fill:var(--dim)}

@@ -36,8 +36,9 @@ def timeline(incidents: Sequence[Incident], *, now: datetime) -> str:
                 parts.append(_bar(one, place, begin, now))
     words = f"{count(len(incidents), 'incident')} in the last {span(now - first)}"
     return (
-        f'<figure><svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{words}">'
-        f"{''.join(parts)}</svg><figcaption>{words}</figcaption></figure>"
+        '<figure><div class="wide" tabindex="0">'  # so that arrow keys move it where it is too wide
+        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{words}">'
+        f"{''.join(parts)}</svg></div><figcaption>{words}</figcaption></figure>"
     )
 
 
