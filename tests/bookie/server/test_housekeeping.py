@@ -5,7 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 from bookie.errors import BookieError, DiskFullError, StorageError
+from bookie.protocol.status import Status
+from bookie.server import housekeeping
 from bookie.server.housekeeping import repeat
+from boot_lab import OTHERS
 from server_lab import ServerLab
 
 TURNS = 3
@@ -65,3 +68,14 @@ async def test_a2_an_epoch_named_while_the_lease_is_confirmed_has_it_confirmed_o
     state.hear_epoch(7)
     await idle_server.until(lambda: state.is_leased)
     assert state.epoch_heard == 7 + times
+
+
+async def test_a_bookie_lifts_its_boundary_by_itself_once_nothing_is_left_to_check(
+    idle_server: ServerLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(housekeeping, "FINISH_INTERVAL_S", 0.01)
+    await idle_server.start()
+    elsewhere = await idle_server.ledger(ensemble=OTHERS, closed_at=0)
+    await idle_server.kill()
+    await idle_server.start()
+    await idle_server.until_status(lambda: idle_server.absent(elsewhere, 0), Status.NO_SUCH_LEDGER)

@@ -228,3 +228,11 @@ def test_the_lease_outlives_an_ordinary_outage_and_its_successor_waits_longer() 
 def test_a_lease_too_short_for_some_tries_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 3 times"):
         LeaseSettings.model_validate({"seconds": 10, "confirmSeconds": 5})
+
+
+def test_that_the_lease_is_over_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    state = BookieState(ME)
+    state.lease_until = 0.0
+    for _ in range(3):
+        assert not state.look_at_lease()
+    assert [record.levelname for record in caplog.records] == ["WARNING"]

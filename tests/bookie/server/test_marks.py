@@ -1,18 +1,24 @@
 """The end of the check after an unclean boot: when the boundary is lifted, and what holds it."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
 
 import pytest
 from bookie.boot.boot import Booted
-from bookie.ids import EntryId, LedgerId
+from bookie.errors import StorageError
+from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.metadata.store import Versioned
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.clearing import ClearReason
 from bookie.protocol.ledger import Fragment, LedgerMetadata
+from bookie.protocol.recovery import ACCEPTED_LOSS_KEY
 from bookie.protocol.status import Status
 from bookie.server.marks import LossRequest, Marks, RetractionRequest
 from bookie.server.state import BookieState
 from bookie.storage.decisions import DecisionKind, PersonDecision
+from bookie.storage.records import LedgerRecord
 from bookie.testing.metadata import FaultyStore
 from boot_lab import ENSEMBLE, ME, OTHERS, BootLab
 
@@ -209,6 +215,29 @@ async def test_a2_without_a_lease_the_control_plane_denies_nothing_either(lab: B
     assert (denied.status, unknown.status) == (Status.NO_SUCH_LEDGER, Status.UNKNOWN)
 
 
+async def test_a_mark_is_cleared_once_that_is_durable_and_no_sooner(
+    lab: BootLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await lab.boot()
+    ledger = await lab.ledger()
+    marks = await unclean(lab)
+    await close(lab, ledger, -1)
+    assert lab.now is not None
+    put, durable = lab.now.storage.put_record, asyncio.get_running_loop().create_future()
+
+    def later(record: LedgerRecord, *, done: Callable[[StorageError | None], None]) -> None:
+        put(record, done=lambda error: durable.set_result(partial(done, error)))
+
+    monkeypatch.setattr(lab.now.storage, "put_record", later)
+    clearing = asyncio.create_task(marks.clear([ledger]))
+    say = await durable
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not clearing.done() and not marks.state.traffic.limbo_cleared
+    say()
+    assert (await clearing)[0].may_clear and marks.state.traffic.limbo_cleared == 1
+
+
 # ---- losses taken back --------------------------------------------------------------------------
 
 
@@ -257,6 +286,16 @@ async def test_a_loss_is_not_taken_back_without_a_reason_or_of_other_entries(lab
     assert "expected why" in refused.refusal
     assert not (await marks.retract_loss(wrong(ledger, EntrySet.from_ranges([(1, 9)])))).entries
     assert (await marks.retract_loss(wrong(ledger, EMPTY))).entries == EMPTY
+    assert marks.losses_count == 1
+
+
+async def test_a_loss_beyond_an_end_that_a_person_accepted_stays_on_record(lab: BootLab) -> None:
+    marks, ledger = await cleared_by_a_record(lab)
+    found = await lab.store.read_ledger(ledger)
+    ended = replace(found.value, last_entry_id=NO_ENTRY, custom={ACCEPTED_LOSS_KEY: b"-1"})
+    await lab.store.write_ledger(ended, version=found.version)
+    refused = await marks.retract_loss(wrong(ledger))
+    assert "which cannot be undone" in refused.refusal and not refused.entries
     assert marks.losses_count == 1
 
 

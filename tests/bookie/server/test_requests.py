@@ -459,3 +459,14 @@ async def test_s40_a_collected_ledger_takes_nothing_any_more(idle_server: Server
         assert await server.add(ledger, 1, recovery=recovery) is Status.FENCED
     await server.restart()
     assert await server.add(ledger, 1) is Status.FENCED
+
+
+async def test_a_read_that_was_answered_leaves_its_place_to_the_next(
+    idle_server: ServerLab,
+) -> None:
+    idle_server.tree["limits"] = {"readsInFlight": 2}
+    await idle_server.start()
+    ledger = await idle_server.ledger()
+    await idle_server.add(ledger, 0)
+    for _ in range(10):
+        assert await idle_server.held(ledger, 0, 0) == [0]

@@ -10,9 +10,14 @@ from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.status import Status
 from bookie.server.disk_reads import READS_PER_CONNECTION_MAX
-from bookie.server.stock_reads import FoundEntries
+from bookie.server.stock_reads import (
+    GAP_MAX,
+    READS_TOGETHER_MAX,
+    FoundEntries,
+    ReadGather,
+)
 from bookie.wire.native import ReadReply
-from bookie.wire.stock.messages import Outcome
+from bookie.wire.stock.messages import Outcome, Read
 from server_lab import ME, ServerLab
 from stock_client import NEVER, StockLab, V2Client, V3Client, entry, lac_body
 
@@ -371,3 +376,25 @@ def test_what_cannot_be_read_is_never_said_to_be_absent(absent: Status) -> None:
     for entry_id in map(EntryId, range(10)):
         is_unread = any(first <= entry_id <= last for first, last in unknown)
         assert found.status(entry_id) is (Status.IO_ERROR if is_unread else absent)
+
+
+@pytest.mark.parametrize(
+    ("ids", "groups"),
+    [
+        ([1, 2, 2, 1 + GAP_MAX], [[1, 2, 2, 1 + GAP_MAX]]),
+        ([5, 4, 9], [[5], [4, 9]]),
+        ([0, GAP_MAX, 2 * GAP_MAX + 1], [[0, GAP_MAX], [2 * GAP_MAX + 1]]),
+        ([7] * (READS_TOGETHER_MAX + 1), [[7] * READS_TOGETHER_MAX, [7]]),
+    ],
+)
+def test_reads_are_gathered_while_their_ids_rise_near_to_each_other(
+    ids: list[int], groups: list[list[int]]
+) -> None:
+    gather = ReadGather()
+    for entry_id in ids:
+        for ledger_id in (3, 4):  # one ledger never ends another one's group
+            gather.add(
+                Read(LedgerId(ledger_id), EntryId(entry_id), None, False, None, None, False, 0)
+            )
+    found = [[read.entry_id for read in group] for group in gather.groups()]
+    assert found == [group for group in groups for _ledger in (3, 4)]

@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+from contextlib import suppress
 from pathlib import Path
 
 from bookie.hosts import loopback
@@ -50,4 +51,19 @@ async def test_a_connection_whose_handshake_cannot_begin_is_closed_and_counted(
         assert await reader.read() == b""
         writer.close()
     assert traffic.tls_failures["run"] == 2 and not fronts._waiting
+    server.close()
+
+
+async def test_who_has_waited_longest_for_a_handshake_makes_room(tmp_path: Path) -> None:
+    folder = Authority.make(tmp_path, "ours").sign("bookie-0", Role.BOOKIE).folder
+    tls, traffic = PortTls(Tls(directory=folder, mode="Required")), Traffic()
+    fronts = TlsFronts(tls, Nobody, port="run", traffic=traffic, waiting_max=2)
+    server = await asyncio.get_running_loop().create_server(fronts.front, loopback(), 0)
+    address = server.sockets[0].getsockname()[:2]
+    first, *others = [await asyncio.open_connection(*address) for _ in range(3)]
+    with suppress(ConnectionResetError):
+        assert await first[0].read() == b""
+    assert traffic.tls_failures["run"] == 1 and len(fronts._waiting) == 2
+    for _reader, writer in (first, *others):
+        writer.close()
     server.close()
