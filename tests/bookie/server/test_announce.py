@@ -6,6 +6,7 @@ from itertools import product
 import pytest
 from bookie.ids import BookieId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
+from bookie.metadata.store import TLS_AUTH
 from bookie.server.advertised import endpoints_of
 from bookie.server.announce import Announcer
 from bookie.server.state import BookieState, Phase, ReadOnlyReason
@@ -99,3 +100,14 @@ async def test_whatever_is_announced_beside_a_withdrawal_is_withdrawn(
     go_on.set()
     await asyncio.gather(*changes)
     assert BOOKIE not in await store.bookies()
+
+
+@pytest.mark.parametrize(("has_tls", "auth"), [(True, (TLS_AUTH,)), (False, ())])
+async def test_only_a_bookie_under_tls_says_that_clients_need_it(
+    has_tls: bool, auth: tuple[str, ...]
+) -> None:
+    store, state = MemoryStore(MemoryCluster()), BookieState(BOOKIE, phase=Phase.SERVING)
+    ports = {"stock": 1, "run": 2, "admin": 3}
+    await Announcer(store, state, host="h", ports=ports, boot_epoch=1, has_tls=has_tls).announce()
+    endpoints = (await store.bookies())[BOOKIE].endpoints
+    assert [one.auth for one in endpoints] == [auth] * len(ports)

@@ -521,6 +521,15 @@ async def test_who_does_not_say_whom_it_means_is_sent_away(server: ServerLab) ->
         assert await client.ended() == b""
 
 
+@pytest.mark.parametrize("op", [op for op in Op if op is not Op.HELLO])
+async def test_no_other_message_greets_whatever_it_holds(server: ServerLab, op: Op) -> None:
+    async with raw(server) as client:
+        client.send(message(1, own(server).encode(), op))
+        answer = await client.receive()
+        assert answer.code == Status.BAD_REQUEST and b"must be HELLO" in bytes(answer.body)
+        assert await client.ended() == b""
+
+
 async def test_connections_beyond_the_limit_are_closed(idle_server: ServerLab) -> None:
     idle_server.tree["limits"] = {"connections": 1}
     await idle_server.start()

@@ -4,6 +4,7 @@ import asyncio
 
 import aiohttp
 import pytest
+from bookie.protocol.status import Status
 from bookie.server.state import AuthFailure, Phase
 from server_lab import ServerLab, frame
 
@@ -122,6 +123,17 @@ async def test_reads_and_syncs_and_checkpoints_are_timed(server: ServerLab) -> N
     counts = [n for name, n in found.items() if name.startswith("bookie_sync_seconds_count{")]
     assert len(counts) == len(server.directories) and any(counts)
     assert found["bookie_add_wait_seconds_count"] == 0, "in memory mode no add waits for a disk"
+
+
+async def test_each_add_that_waits_for_a_sync_is_timed(idle_server: ServerLab) -> None:
+    idle_server.tree["durability"] = {"journalWriteData": False, "ack": "sync"}
+    await idle_server.start()
+    ledger = await idle_server.ledger()
+    for entry_id in range(3):
+        assert await idle_server.add(ledger, entry_id) is Status.OK
+    found = await metrics(idle_server)
+    assert found["bookie_add_wait_seconds_count"] == 3
+    assert 0 < found["bookie_add_wait_seconds_sum"] < 60
 
 
 async def test_an_unknown_page_is_not_found(server: ServerLab) -> None:

@@ -180,6 +180,13 @@ async def test_who_stops_denies_nothing_and_takes_nothing(stock: StockLab) -> No
     assert outcomes(await client.ask(frames.add(ledger, 0))) == {OK}
 
 
+async def test_an_add_that_is_refused_before_any_rule_is_counted(stock: StockLab) -> None:
+    ledger, refused = await stock.server.ledger(), stock.server.traffic.refused
+    for times in (1, 2):
+        await stock.ask(stock.frames.add(ledger, 2**63 - 1, payload=b"x"))
+        assert refused[Status.BAD_REQUEST] == times
+
+
 async def test_an_id_beyond_all_ids_is_refused(stock: StockLab) -> None:
     ledger = await stock.server.ledger()
     for ids in ([2**63 - 1], [5, 2**63 - 1], [*range(MANY), 2**63 - 1]):
