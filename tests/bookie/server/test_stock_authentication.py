@@ -158,10 +158,12 @@ async def test_a_response_without_a_challenge_is_wrong(lab: PasswordLab) -> None
 
 
 async def test_another_plugin_is_refused(lab: PasswordLab) -> None:
-    client = await (await lab.start()).client()
-    client.send(client.auth(b"", plugin="theirs"))
-    await client.until_closed()
-    assert lab.failures == {AuthFailure.PLUGIN: 1}
+    await lab.start()
+    for times in (1, 2):
+        client = await lab.client()
+        client.send(client.auth(b"", plugin="theirs"))
+        await client.until_closed()
+        assert lab.failures == {AuthFailure.PLUGIN: times}
 
 
 async def test_the_log_names_peer_and_user_and_no_secret(
