@@ -24,6 +24,10 @@ RECORD: Final = ROOT / "supply" / "releases.toml"
 FOLDER: Final = ROOT / "build" / "releases"
 
 
+class NoHistoryError(Exception):
+    """This clone lacks the release's commit, as one made with --depth does."""
+
+
 def releases() -> dict[str, str]:
     """Commits by version, oldest first."""
     found: dict[str, str] = tomllib.loads(RECORD.read_text(encoding="utf-8"))
@@ -45,9 +49,16 @@ def added(record: str, version: str, revision: str) -> str:
 
 
 def source(version: str) -> Path:
-    """A clone of this repository at the release's commit, made once. CalledProcessError: the commit
-    is not in this clone (one made with --depth lacks it)."""
+    """A clone of this repository at the release's commit, made once."""
     revision, folder = releases()[version], FOLDER / version / "source"
+    has_it = subprocess.run(
+        ("git", "cat-file", "-e", f"{revision}^{{commit}}"), cwd=ROOT, capture_output=True,
+        check=False,
+    )  # fmt: skip
+    if has_it.returncode:
+        raise NoHistoryError(
+            f"the commit of {version}, {revision[:12]}, is not in this clone: git fetch --unshallow"
+        )
     if _head(folder) != revision:
         shutil.rmtree(folder, ignore_errors=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -112,5 +123,8 @@ def _head(folder: Path) -> str:
 
 if __name__ == "__main__":
     asked = sys.argv[1:] or ["version"]
-    [answer] = ({"version": str, "source": source, "python": python}[one] for one in asked)
-    print(answer(newest()))
+    try:
+        [answer] = ({"version": str, "source": source, "python": python}[one] for one in asked)
+        print(answer(newest()))
+    except NoHistoryError as error:
+        sys.exit(str(error))

@@ -93,25 +93,35 @@ def test_the_newest_release_is_that_of_the_change_log_and_the_tree_is_on_its_way
     assert numbers(releases.newest()) < numbers(VERSION)
 
 
-def test_the_commit_of_a_release_names_its_version() -> None:
-    if not (ROOT / ".git").exists():
-        pytest.skip("no repository of git around the tree")
-    for version, revision in releases.releases().items():
-        show = ["git", "show", f"{revision}:pyproject.toml"]
-        done = subprocess.run(show, cwd=ROOT, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{done.stderr}the clone lacks it: git fetch --unshallow"
-        assert f'\nversion = "{version}"\n' in done.stdout
+@pytest.fixture(params=releases.releases())
+def before(request: pytest.FixtureRequest) -> tuple[str, Path]:
+    """A release, and its sources."""
+    try:
+        return request.param, releases.source(request.param)
+    except releases.NoHistoryError as error:
+        pytest.skip(str(error))
 
 
-def test_programs_of_the_newest_release_are_those_of_its_commit() -> None:
-    if not (ROOT / ".git").exists():
-        pytest.skip("no repository of git around the tree")
-    program = releases.python(releases.newest()).with_name("bookie-operator")
+def test_the_commit_of_a_release_names_its_version(before: tuple[str, Path]) -> None:
+    version, source = before
+    project = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    log = (source / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert project["version"] == version and release_notes.dates(log)[version]
+
+
+def test_programs_of_a_release_are_those_of_its_commit(before: tuple[str, Path]) -> None:
+    program = releases.python(before[0]).with_name("bookie-operator")
     done = subprocess.run(
         [str(program), "--version"], env=releases.environment(),
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert done.stdout.split()[-1] == releases.newest()
+    assert done.stdout.split()[-1] == before[0]
+
+
+def test_a_clone_without_the_commit_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(releases, "releases", lambda: {"0.0.1": "a" * 40})
+    with pytest.raises(releases.NoHistoryError, match="git fetch --unshallow"):
+        releases.source("0.0.1")
 
 
 def test_a_release_is_recorded_once_and_by_its_whole_commit() -> None:
