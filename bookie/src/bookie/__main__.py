@@ -1,4 +1,4 @@
-"""The `bookie` command: hands over to the command line."""
+"""`python -m bookie`: runs the `bookie` command (`cli.main`)."""
 
 from bookie.cli.main import main
 

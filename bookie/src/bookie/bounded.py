@@ -1,8 +1,8 @@
-"""Text and bytes that others wrote, to values: whatever is in them, a value or a ValueError.
+"""Parse text and bytes that others wrote: the result is a value or a ValueError, nothing else.
 
-What Python's own parsers do with hostile input is more than that: nesting ends the stack, a number
-of a thousand digits fits into no column, half a surrogate pair cannot be written again, a kilobyte
-inflates to a gigabyte.
+Python's own parsers do not promise that for hostile input: deep nesting exhausts the stack, a
+number of a thousand digits fits no database column, half a surrogate pair cannot be encoded again,
+and a kilobyte can inflate to a gigabyte.
 """
 
 import json
@@ -11,13 +11,14 @@ import zlib
 from typing import Any, Final, NoReturn
 
 INT_MAX: Final = 2**63 - 1
-"""Columns of databases and fields of messages hold no more."""
+"""The largest number that database columns and message fields can hold."""
 INFLATED_BYTES_MAX: Final = 64 * 1024 * 1024
-"""A thousand times what a value of the metadata store may have is no honest one."""
+"""Limit for inflated data; no honest value is a thousand times larger than a metadata store
+allows."""
 
 
 def parse_json(raw: bytes | str) -> Any:
-    """The value; its numbers are finite, and the whole ones fit into 64 bits."""
+    """Parse JSON whose numbers are finite and whose integers fit into 64 bits; else ValueError."""
     try:
         value = json.loads(
             raw, parse_int=_whole, parse_float=_finite, parse_constant=_refuse_constant
@@ -30,7 +31,9 @@ def parse_json(raw: bytes | str) -> Any:
 
 
 def utf8(text: str | bytes) -> str:
-    """Of a text field of proto2, which comes as bytes when they are no UTF-8: ValueError then."""
+    """Return a text field of proto2 as str. Protobuf gives bytes when they are not UTF-8; then this
+    raises ValueError.
+    """
     return text.decode() if isinstance(text, bytes) else text
 
 
@@ -52,7 +55,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def inflate(raw: bytes, *, bytes_max: int = INFLATED_BYTES_MAX) -> bytes:
-    """What zlib made these bytes of; nothing beyond `bytes_max` is ever in memory."""
+    """Decompress zlib data; never hold more than `bytes_max` and one byte in memory."""
     stream = zlib.decompressobj()
     try:
         inflated = stream.decompress(raw, bytes_max + 1)

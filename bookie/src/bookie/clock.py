@@ -1,8 +1,8 @@
-"""The clock of leases: nobody sets it, and it runs on while the machine sleeps."""
+"""The clock that leases use: nobody can set it, and it keeps running while the machine sleeps."""
 
 import time
 
 
 def boot_time() -> float:
-    """Seconds since this machine booted, those included in which it slept."""
+    """Return the seconds since this machine booted, including the time it slept."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)

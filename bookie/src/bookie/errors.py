@@ -36,11 +36,13 @@ class BadRequestError(BookieError):
 
 
 class FrameError(BadRequestError):
-    """Bytes that are not a valid frame or entry."""
+    """The bytes are not a valid frame or entry."""
 
 
 class DigestError(FrameError):
-    """An entry whose digest does not match its bytes: corrupt, or the password is another."""
+    """The digest of an entry does not match its bytes: the entry is corrupt, or the password is
+    wrong.
+    """
 
 
 class SettingsError(BadRequestError):
@@ -105,7 +107,7 @@ class UndecidableError(BookieError):
 
 
 class NotEnoughBookiesError(BookieError):
-    """Fewer writable bookies than the ensemble needs."""
+    """There are fewer writable bookies than the ensemble needs."""
 
 
 class UnavailableError(BookieError):
@@ -117,23 +119,23 @@ class MetadataConflictError(BookieError):
 
 
 class MetadataFormatError(BookieError):
-    """The metadata store holds a value of no format we know: neither absent nor usable."""
+    """The metadata store holds a value in a format we do not know: neither absent nor usable."""
 
 
 class InconsistentError(BookieError):
-    """What a job was given does not belong together: nothing may be concluded from it."""
+    """The inputs of a job contradict each other, so the job may conclude nothing from them."""
 
 
 class StorageError(BookieError):
-    """A disk refused; the file concerned is not used again (a failed fsync is never retried)."""
+    """A disk operation failed; the file is not used again (a failed fsync is never retried)."""
 
 
 class CorruptError(StorageError):
-    """Bytes on disk are not what was written: unknown to others, never absent (R8, R10)."""
+    """Bytes on disk are not what was written: the answer is unknown, never absent (R8, R10)."""
 
 
 class DiskFullError(StorageError):
-    """No space left for another log file."""
+    """The disk has no space for another log file."""
 
 
 class BootRefusedError(BookieError):

@@ -1,6 +1,7 @@
 """Exit codes of the `bookie` command and of result objects; docs/cli.md lists them for people.
 
-`bookie serve` alone has others (`server.lifecycle.ExitCode`): there 3 is a boot that was refused.
+Only `bookie serve` has codes of its own (`server.lifecycle.ExitCode`): there, 3 means that the boot
+was refused.
 """
 
 from enum import IntEnum
@@ -9,7 +10,8 @@ from enum import IntEnum
 class Exit(IntEnum):
     OK = 0
     ERROR = 1
-    """Something failed; the message says what. Also a question that was answered with no."""
+    """Something failed; the message says what. Also: the command asked a question and the answer
+    was no."""
     USAGE = 2
     """Wrong options or settings."""
     FINDINGS = 3
@@ -19,6 +21,6 @@ class Exit(IntEnum):
     REFUSED = 5
     """The request was refused for safety; the message says what must be true first."""
     INTERRUPTED = 130
-    """Ctrl-C, as shells count it."""
+    """The person pressed Ctrl-C; shells use the same number."""
     CLOSED_PIPE = 141
-    """Whoever read the output has gone (`| head`), as shells count it."""
+    """The reader of the output has ended (`| head`); shells use the same number."""

@@ -1,7 +1,7 @@
-"""Hosts of either family: how one is written beside a port, and which of them this machine has.
+"""IPv4 and IPv6 hosts: how to write one beside a port, and which families this machine has.
 
-A host by itself is bare everywhere (`::1`), as Apache's clients read it in registrations; only a
-text that has a port behind it, and Spark, want brackets.
+A host by itself is written without brackets everywhere (`::1`), because Apache's clients read it so
+in registrations. Only a text with a port behind the host, and Spark, need brackets.
 """
 
 import errno
@@ -13,13 +13,13 @@ from typing import Final
 log = logging.getLogger(__name__)
 
 WILDCARDS: Final = frozenset({"0.0.0.0", "::"})
-"""Either means every address of this machine, of both families, as gRPC has it as well: pods get
-one text wherever they run, and older versions know the first one only."""
+"""Each of the two means every address of this machine, of both families, as it does in gRPC. So
+pods get the same text wherever they run; older versions know only the first one."""
 NO_IPV6: Final = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT})
 
 
 def bracketed(host: str) -> str:
-    """As in a URL: an IPv6 address in brackets, anything else as it is."""
+    """Write a host as in a URL: an IPv6 address gets brackets, anything else stays as it is."""
     return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 
@@ -29,7 +29,7 @@ def at_port(host: str, port: int) -> str:
 
 
 def bare(host: str) -> str:
-    """Without the brackets that the host of a URL has."""
+    """Remove the brackets around the host of a URL, if it has any."""
     return host[1:-1] if host.startswith("[") and host.endswith("]") else host
 
 
@@ -38,7 +38,7 @@ def is_wildcard(host: str) -> bool:
 
 
 def loopback() -> str:
-    """127.0.0.1, or ::1 on a machine that has no IPv4 at all."""
+    """Return 127.0.0.1, or ::1 on a machine that has no IPv4 at all."""
     with suppress(OSError), socket.socket(socket.AF_INET) as probe:
         probe.bind(("127.0.0.1", 0))
         return "127.0.0.1"
@@ -46,9 +46,10 @@ def loopback() -> str:
 
 
 def listen_everywhere(port: int) -> socket.socket:
-    """A listening socket on every address of this machine, for both families where it has both.
+    """Open a listening socket on every address of this machine, for both families where it has
+    both.
 
-    One socket for both, so that 0, any free port, is one port.
+    One socket serves both families, so that port 0 (any free port) gives one port and not two.
     """
     why: object = "its kernel makes no such socket for both"
     if socket.has_dualstack_ipv6():

@@ -7,8 +7,10 @@ EntryId = NewType("EntryId", int)
 BookieId = NewType("BookieId", str)
 
 NO_ENTRY: Final = EntryId(-1)
-"""No entry at all: the LAC of a ledger nothing was acknowledged in, the end of an empty ledger."""
+"""No entry at all: the LAC of a ledger without an acknowledged entry, the end of an empty
+ledger."""
 
 LEDGER_ID_MAX: Final = 2**63 - 1
 ENTRY_ID_MAX: Final = 2**63 - 2
-"""The end behind a range of ids, which is this plus one, is a signed 64-bit number as well."""
+"""One less than `LEDGER_ID_MAX`, so that the exclusive end of a range of ids also fits a signed
+64-bit number."""

@@ -1,25 +1,26 @@
-"""What the operator's pods and those that a repair makes have in common, so far as both must agree.
+"""Constants and pod fields on which the operator and a repair must agree, as both create pods.
 
-The operator may import nothing of a bookie's server or of repair, and these nothing of it.
+They stand here because the operator must not import a bookie's server or the repair, and these must
+not import the operator.
 """
 
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 GROUP: Final = "bookkeeper.bookie-operator.dev"
-"""Of the custom resources, and before the slash of labels and annotations."""
+"""API group of the custom resources, and the prefix of labels and annotations."""
 USER: Final = 10001
-"""uid and gid of the images' user."""
+"""uid and gid of the user in the images."""
 DRIVER_PORT, BLOCKS_PORT = 7078, 7079
-"""Of a Spark driver; fixed, so that network policies can name them."""
+"""Ports of a Spark driver; they are fixed, so that network policies can name them."""
 EXECUTOR: Final = "executor"
 """Name of the container of a Spark executor."""
 RACK_FILE: Final = PurePosixPath("/etc/bookie-node/rack")
-"""Where a pod has its rack: the default of a bookie's setting `rackFile`. One of an older version
-does not look there."""
+"""File in which a bookie's pod finds its rack: the default of the setting `rackFile`. A bookie of
+an older version does not read it."""
 ADVERTISED_FILE: Final = RACK_FILE.with_name("advertised")
-"""Where a pod has the addresses at which clients elsewhere reach its bookie: the default of the
-setting `advertisedFile`."""
+"""File in which a pod finds the addresses at which clients elsewhere reach its bookie: the default
+of the setting `advertisedFile`."""
 
 
 def pod_security() -> dict[str, Any]:
@@ -41,8 +42,10 @@ def container_security() -> dict[str, Any]:
 
 
 def executor_template() -> dict[str, Any]:
-    """The pod of a Spark executor as far as Spark leaves it to us: restricted, read-only, without a
-    token. The operator may add to it; a driver labels it as its own.
+    """Return the template for Spark executor pods: restricted, read-only, without a token.
+
+    Spark fills in the rest. The operator may add to the template; a driver labels the pods as its
+    own.
     """
     container = {
         "name": EXECUTOR,

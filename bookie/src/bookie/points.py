@@ -1,14 +1,14 @@
-"""Named places between two steps that a crash can come between, for the simulation to use.
+"""Named points between two steps of the code, at which the simulation can crash a process.
 
-At each of them something is durable, or was decided, and what follows from it has not happened yet.
-In production `passing` does nothing. `bookie.testing.simulation` observes it and lets the power go
-there (FoundationDB calls such places buggify points).
+At each point one step is durable or decided, and the step that follows from it has not happened
+yet. In production `passing` does nothing. `bookie.testing.simulation` observes the points and cuts
+the power there (FoundationDB calls such places buggify points).
 """
 
 from collections.abc import Callable
 
 _observers: list[Callable[[str], None]] = []
-"""None but in a simulation."""
+"""Functions that `passing` calls; empty except in a simulation."""
 
 POINTS = (
     "boot: one directory of several is marked",
@@ -34,11 +34,11 @@ POINTS = (
     "repair: copied, not flushed",
     "repair: audited, marks not cleared",
 )
-"""All there are; `passing` takes no other."""
+"""All the points; `passing` accepts no other name."""
 
 
 def passing(point: str) -> None:
-    """This place is being passed; the process may end here."""
+    """Report to the simulation that the code passes this point; the simulation may crash here."""
     if _observers:
         assert point in POINTS, point
         for observer in _observers:

@@ -1,9 +1,8 @@
-"""How far a piece of work is: the line that says so to people, and the same read back from it.
+"""The progress of a job: format it as a line for people, and parse it back from that line. Pure.
 
-A job prints such lines in its log (`repair.reports.progress_lines`); whoever watches it from
-outside, as the operator does, has nothing but that text. So both directions are here, each the
-other's inverse: what is not exactly such a line is no progress, whatever else a log has in it.
-Pure.
+A job prints such lines in its log (`repair.reports.progress_lines`), and the operator, which
+watches the job from outside, sees only that text. So both directions are here, and each is the
+inverse of the other. The parser accepts no other line of a log.
 """
 
 import re
@@ -23,7 +22,7 @@ _LOOKED_AT: Final = re.compile(
     rf"(?:, (?P<left>{_COUNT}) s left)?"
 )
 _STAMP: Final = re.compile(r"[0-2][0-9]:[0-5][0-9]:[0-5][0-9] ")
-"""Before a line of a log, of a `LineWriter` that stamps."""
+"""The time that a `LineWriter` may print before a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,9 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class AuditStep:
-    """Of an audit. `total`: None where nobody has counted. `again`: at what was in doubt."""
+    """Progress of an audit. `total`: None when nobody has counted the ledgers. `again`: the audit
+    now looks a second time at the ledgers that were in doubt.
+    """
 
     ledgers: int
     total: int | None = None
@@ -62,7 +63,7 @@ class AuditStep:
 
 
 def progress_of(line: str) -> Reached | AuditStep | None:
-    """What the line says; None when it is not one of these, to the letter."""
+    """Parse one line; return None unless it matches one of the two formats exactly."""
     if found := _LOOKED_AT.fullmatch(line):
         total, left = _number(found["total"]), _number(found["left"])
         return AuditStep(int(found["ledgers"]), total, found["again"] is not None, left)
@@ -85,7 +86,7 @@ def _number(text: str | None) -> int | None:
 
 
 def last_progress(log: str) -> str:
-    """The last line of progress in this piece of a log; empty when there is none."""
+    """Return the last progress line in this part of a log; empty when there is none."""
     for text in reversed(log.splitlines()):
         line = _STAMP.sub("", text, count=1) if _STAMP.match(text) else text
         if progress_of(line) is not None:
@@ -94,7 +95,7 @@ def last_progress(log: str) -> str:
 
 
 def size_text(size: float) -> str:
-    """`12.1 MiB`."""
+    """Format a number of bytes with its unit: `12.1 MiB`."""
     unit = 0
     while size >= 1024 and unit < len(_UNITS) - 1:
         size, unit = size / 1024, unit + 1

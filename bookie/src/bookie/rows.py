@@ -1,8 +1,10 @@
-"""Rows for people: a table where the screen has room for one; no word is cut that fits the screen.
+"""Print rows for people: as a table if the screen has room for it, without cutting a word.
 
-Ids, names and folders are there to be copied. What does not fit beside the rest goes below: first
-the last column, which has the sentences, then all of them. A word longer than the screen goes on
-in the next line. What others wrote cannot steer the terminal. Asked by every command line.
+People copy ids, names and folders from these rows, so each stays in one piece. If the table is too
+wide, the last column, which holds the sentences, moves below its row; if that is still too wide,
+every column does. Only a word longer than the screen is broken. Control characters in text from
+others are made visible, so that they cannot steer the terminal. Every command of the project prints
+its rows here.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,13 +18,13 @@ from rich.table import Table
 from rich.text import Text
 
 GAP: Final = 2
-"""Columns of a screen between two of a table."""
+"""Blank screen columns between two columns of a table."""
 Cell = str | Text
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """`numbers`: headings of the columns that stand to the right."""
+    """Rows under headings; rich prints them. `numbers`: headings of the columns to align right."""
 
     headings: Sequence[str]
     rows: Sequence[Sequence[Cell]]
@@ -55,7 +57,7 @@ class Rows:
     def _table(
         self, widths: Sequence[int], headings: Sequence[Text], rows: Iterable[Sequence[Text]]
     ) -> Table:
-        """Empty headings are not shown."""
+        """Make the table; a table whose headings are all empty gets no heading line."""
         has_headings = any(headings)
         table = Table(box=None, pad_edge=False, header_style="bold", show_header=has_headings)
         for name, heading, width in zip(self.headings, headings, widths, strict=False):
@@ -73,7 +75,7 @@ class Rows:
     def _last_below(
         self, widths: Sequence[int], headings: Sequence[Text], rows: Iterable[Sequence[Text]]
     ) -> Iterator[RenderableType]:
-        """Each row's last cell on lines of its own."""
+        """Print the last cell of each row on lines of its own, below the row."""
         yield self._table(widths, headings[:-1], ())
         yield Padding(Text(headings[-1].plain, "bold"), (0, 0, 0, GAP))
         for *cells, last in rows:
@@ -90,7 +92,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """`name  value` lines; a value that has no room beside its name stands below it."""
+    """One object as `name value` lines; a value with no room beside its name stands below it."""
 
     fields: Sequence[tuple[str, Cell]]
 
@@ -109,7 +111,7 @@ class Record:
 
 
 def record(fields: Iterable[tuple[str, Cell]]) -> Record:
-    """One object, a field a line."""
+    """Print one object, one field a line."""
     return Record(tuple(fields))
 
 
@@ -130,8 +132,10 @@ def printable(text: str) -> str:
 
 
 def _widths(words: Sequence[int], lines: Sequence[int], *, room: int) -> list[int]:
-    """The last column what the others leave, or, where that is too little for its longest word,
-    each its longest word and of the rest its share, with those that need least first."""
+    """Share `room` among the columns. The last column gets what the others leave. If that is too
+    little for its longest word, each column gets the width of its longest word and a share of the
+    rest; the columns that need least come first.
+    """
     others = sum(lines[:-1])
     if others + words[-1] <= room:
         return [*lines[:-1], min(lines[-1], room - others)]
@@ -146,7 +150,9 @@ def _widths(words: Sequence[int], lines: Sequence[int], *, room: int) -> list[in
 
 
 def _longest_word(cell: Text) -> int:
-    """At least 1 if there is a word: a mark without width is drawn in a column all the same."""
+    """Return the width of the longest word, at least 1 if there is a word: the terminal uses one
+    column even for a character without width.
+    """
     return max((max(1, cell_len(word)) for word in cell.plain.split()), default=0)
 
 
@@ -155,13 +161,16 @@ def _longest_line(cell: Text) -> int:
 
 
 def _text(cell: Cell) -> Text:
-    """What looks like markup is shown as it is; what must not be shown costs a text the colours
-    of its parts."""
+    """Make a cell printable. Text that looks like markup is printed literally. If a character had
+    to be replaced, the text loses the colours of its parts.
+    """
     style, plain = (cell.style, cell.plain) if isinstance(cell, Text) else ("", cell)
     shown = "\n".join(map(_line, plain.split("\n")))
     return cell if isinstance(cell, Text) and shown == plain else Text(shown, style)
 
 
 def _line(line: str) -> str:
-    """Blank space of any kind is a space, and none is at the ends: rich counts it to a word."""
+    """Replace each kind of blank by a space and strip both ends: rich counts blanks at an end as
+    part of the word.
+    """
     return printable("".join(" " if c.isspace() else c for c in line)).strip()

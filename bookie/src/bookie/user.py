@@ -5,7 +5,9 @@ import os
 
 
 def user_name() -> str:
-    """A container's user may have no name."""
+    """Return the name of the user who runs this process, or `uid N` when it has none, as in a
+    container.
+    """
     try:
         return getpass.getuser()
     except (KeyError, OSError):

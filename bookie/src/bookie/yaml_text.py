@@ -1,7 +1,8 @@
-"""YAML that others wrote, to values: whatever is in it, values or a ValueError.
+"""Parse YAML that others wrote: whatever it contains, the result is values or a ValueError.
 
-The parser's own safe schema makes no objects, but aliases of aliases make of a kilobyte more than
-there are atoms, nesting ends the stack, and a tag on what it does not fit is an error of any kind.
+The safe schema of PyYAML creates no Python objects, but that is not enough: nested aliases can turn
+a kilobyte into more nodes than there are atoms, deep nesting exhausts the stack, and a tag on an
+unsuitable value raises an arbitrary error.
 """
 
 from typing import Any, Final
@@ -9,13 +10,15 @@ from typing import Any, Final
 import yaml
 
 YAML_CHARACTERS_MAX: Final = 256 * 1024
-"""Of a text, and of what its aliases make of it."""
+"""Limit for a text, and (twice this) for its size after its aliases are expanded."""
 YAML_DEPTH_MAX: Final = 50
 YAML_DIGITS_MAX: Final = 100
 
 
 def parse_yaml(text: str) -> list[Any]:
-    """The documents of a text, by the safe schema of YAML."""
+    """Return the documents of a text, parsed by the safe schema of YAML; ValueError when that
+    fails.
+    """
     if len(text) > YAML_CHARACTERS_MAX:
         raise ValueError(f"it has {len(text)} characters, at most {YAML_CHARACTERS_MAX} are read")
     found = []
@@ -26,22 +29,22 @@ def parse_yaml(text: str) -> list[Any]:
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from error
     except (AttributeError, KeyError, TypeError, ArithmeticError, RecursionError) as error:
-        # A tag on what it does not fit, such as `!!timestamp x`.
+        # The value does not fit its tag, as in `!!timestamp x`.
         raise ValueError(f"a value does not fit its tag ({error!r:.100})") from error
     return found
 
 
 class _Loader(yaml.SafeLoader):
-    """Counts what aliases make of a text before anything is made."""
+    """A loader that counts how large the aliases make a text, before it constructs any value."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._depth = 0
-        """Of the node that is being composed."""
+        """Nesting depth of the node that is being composed."""
         self._size = 0
-        """Characters and nodes so far, those behind aliases counted each time."""
+        """Characters and nodes so far; an aliased node counts at every use."""
         self._sizes: dict[int, int] = {}
-        """The same for every node that is complete, by its identity."""
+        """Characters and nodes of each complete node, by the node's `id()`."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         before = self._size
