@@ -1,5 +1,6 @@
 """The protocol core: sans-I/O rules. Events in, ordered effects out; shells do the rest.
 
-Of a client: `writer`, `reader`, `recovery`. Of a bookie: `admission`, `clearing`, `collection`. The
-arithmetic below them: `quorum`, `ledger`, `availability`. Start at `quorum`, then `admission`.
+Clients use `writer`, `reader` and `recovery`; a bookie uses `admission`, `clearing` and
+`collection`; both use the arithmetic in `quorum`, `ledger` and `availability`. To learn the code,
+start with `quorum`, then read `admission`.
 """

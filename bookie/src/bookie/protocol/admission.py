@@ -1,9 +1,9 @@
 """What one bookie may answer for one ledger: sans-I/O rules of admission (R7, R9, R24-R26).
 
-The server gathers `LedgerFacts`, asks here, makes durable what the ruling says must be, and only
-then answers. Between asking and answering nothing of the ledger changes but by the server itself.
+The server gathers `LedgerFacts`, asks for a ruling here, makes durable what the ruling demands, and
+only then answers. In between, only the server itself changes the ledger.
 
-A ledger here is in one of these states; each row says what a request meets:
+A ledger on a bookie is in one of these states; each row says how the bookie treats a request:
 
 | state | normal add | recovery add | entry that is here | entry that is not |
 |---|---|---|---|---|
@@ -13,17 +13,18 @@ A ledger here is in one of these states; each row says what a request meets:
 | unchecked | as fenced | taken | served | UNKNOWN |
 | deleted (tombstone) | FENCED | FENCED | - | NO_SUCH_LEDGER, UNKNOWN to who fences |
 
-A tombstone held entries and has dropped them, because the metadata store had no such ledger. Who
-fences has just changed its metadata there: it exists, so the tombstone is wrong and denies nothing
-(R7). Once a look at the store has the ledger again the tombstone gives way to limbo, and the
-entries may be put back (`protocol.collection`).
+A tombstone is a ledger whose entries the bookie has dropped, because the metadata store had no such
+ledger. A client that fences has just changed the ledger's metadata there: the ledger exists, so the
+tombstone is wrong and denies nothing (R7). Once a collection's look at the store finds the ledger
+again, the tombstone gives way to limbo, and a repair may put the entries back
+(`protocol.collection`).
 
-A ledger of which nothing is here, no record and no entry, is fenced as well (R11), but only if it
-exists: a recovery changes the metadata before it fences. Else every number that anybody names would
-leave a record for ever (`rule_first_fence`).
+A bookie also fences a ledger of which it holds no record and no entry (R11), but only if the ledger
+exists: a recovery changes the metadata before it fences. Otherwise every ledger id that a client
+makes up would leave a permanent record (`rule_first_fence`).
 
-A process whose lease has run out may not be the bookie any more: whatever the ledger, it takes no
-add and no fence (NOT_READY), serves what is here, and denies nothing (UNKNOWN).
+A process whose lease has run out may no longer be the bookie: for every ledger it takes no add and
+no fence (NOT_READY), serves the entries that it holds, and denies nothing (UNKNOWN).
 """
 
 from typing import Final, NamedTuple
@@ -32,39 +33,42 @@ from bookie.ids import NO_ENTRY, EntryId
 from bookie.protocol.status import Status
 
 UNCONFIRMED_FENCES_MAX: Final = 1024
-"""Ledgers that were fenced though the metadata store could not be asked for them."""
+"""How many ledgers a bookie fences without asking whether they exist, while it cannot reach the
+metadata store."""
 EMPTY_KEY: Final = b""
-"""A ledger that was marked before its first request has no key yet; the first one teaches it."""
+"""The key of a ledger that was marked before its first request; the first request sets it."""
 
 
 class LedgerFacts(NamedTuple):
-    """What this bookie knows of one ledger at this moment: made for one request, never changed.
+    """What this bookie knows of one ledger at this moment. Made for one request, never changed.
 
-    Not ideal: the facts that `rule_add` gets lack what it does not ask for (`is_known`,
-    `unchecked`, `lac`, `last_entry_id` stay at their defaults), since adds are hot.
+    Not ideal: because adds are hot, the server does not fill in what `rule_add` does not use
+    (`is_known`, `unchecked`, `lac`, `last_entry_id` stay at their defaults).
     """
 
     is_known: bool = False
-    """Any record or entry of it is here."""
+    """This bookie holds a record or an entry of the ledger."""
     master_key: bytes | None = None
-    """The key its first request proved; None or `EMPTY_KEY` = the next request teaches it."""
+    """The key of the ledger's first request; None or `EMPTY_KEY` = the next request sets it."""
     fenced: bool = False
-    """A recovery has fenced it, durably; never taken back."""
+    """A recovery has fenced the ledger, durably; a fence is never taken back."""
     limbo: bool = False
-    """Entries may be forgotten, the ledger may be open; goes by `clearing` alone."""
+    """This bookie may have forgotten entries, and the ledger may be open; only `clearing` ends
+    it."""
     unchecked: bool = False
-    """Entries may be forgotten, the ledger needs no recovery; goes by `clearing` alone."""
+    """This bookie may have forgotten entries; the ledger needs no recovery; only `clearing` ends
+    it."""
     deleted: bool = False
-    """A tombstone: its entries were dropped, since the metadata store had no such ledger."""
+    """A tombstone: this bookie dropped the entries, since the metadata store had no such ledger."""
     behind_boundary: bool = False
-    """It existed at an unclean boot, or may have: what its old writer sends comes too late."""
+    """The ledger existed, or may have, at an unclean boot: adds of its old writer come too late."""
     lac: EntryId = NO_ENTRY
-    """Highest LAC known, -1 = none; a lower bound where entries may be forgotten."""
+    """Highest LAC known, -1 = none; a lower bound if this bookie may have forgotten entries."""
     last_entry_id: EntryId = NO_ENTRY
-    """Highest id of an entry that is here, -1 = none; a lower bound in the same way. Nothing
-    orders it against `lac`: an explicit LAC may be ahead of what this bookie holds."""
+    """Highest id of an entry that this bookie holds, -1 = none; a lower bound like `lac`. It may be
+    above or below `lac`: an explicit LAC may be ahead of what this bookie holds."""
     is_leased: bool = True
-    """Nobody else can be answering as this bookie."""
+    """The lease holds: no other process can be answering as this bookie."""
 
     @property
     def is_here(self) -> bool:
@@ -72,20 +76,20 @@ class LedgerFacts(NamedTuple):
 
     @property
     def may_have_forgotten(self) -> bool:
-        """Absence here proves nothing."""
+        """That an entry is absent here proves nothing."""
         return self.limbo or self.unchecked or not self.is_leased
 
     @property
     def refuses_its_writer(self) -> bool:
-        """A normal add could be one that comes after the ledger's end (R24)."""
+        """True when a normal add must be refused, as it could come after the ledger's end (R24)."""
         return self.fenced or self.limbo or self.behind_boundary or self.deleted
 
 
 class Ruling(NamedTuple):
-    """The answer, and what must be durable before it is given."""
+    """The answer to a request, and what must be durable before the server sends it."""
 
     status: Status
-    """What to answer, once what follows is durable."""
+    """What to answer, once the changes below are durable."""
     learn_key: bool = False
     """Remember the request's master key."""
     fence: bool = False
@@ -103,7 +107,7 @@ TAKEN: Final = Ruling(Status.OK)
 def rule_add(
     facts: LedgerFacts, *, master_key: bytes, is_recovery: bool, is_writable: bool
 ) -> Ruling:
-    """Judge a run of entries. Recovery adds alone pass fence, limbo and a read-only bookie."""
+    """Judge an add of a run. Only recovery adds pass a fence, limbo and a read-only bookie."""
     refusal = _refuse(facts, master_key)
     if refusal is not None:
         return refusal
@@ -115,15 +119,15 @@ def rule_add(
 
 
 def rule_read(facts: LedgerFacts, *, master_key: bytes, fence: bool) -> Ruling:
-    """Judge a read of entries; what absent ones mean is `absent_status`.
+    """Judge a read of entries; `absent_status` is the answer for those that are absent.
 
-    A plain read needs no key on BookKeeper's wire either; a fencing one must prove its right.
+    A plain read needs no key, as on BookKeeper's wire; a fencing read must have the master key.
     """
     return _rule_fence(facts, master_key) if fence else Ruling(Status.OK)
 
 
 def rule_read_lac(facts: LedgerFacts, *, master_key: bytes, fence: bool) -> Ruling:
-    """Judge a read of the LAC. Who may have forgotten fences, but its LAC is no answer (R26)."""
+    """Judge a read of the LAC. A bookie that may have forgotten fences, but says no LAC (R26)."""
     ruling = _rule_fence(facts, master_key) if fence else Ruling(Status.OK)
     if not ruling.is_ok:
         return ruling
@@ -136,9 +140,11 @@ def rule_read_lac(facts: LedgerFacts, *, master_key: bytes, fence: bool) -> Ruli
 
 
 def rule_write_lac(facts: LedgerFacts, *, master_key: bytes, is_writable: bool) -> Ruling:
-    """Judge an explicit LAC: it names acknowledged entries only, so a fence does not matter to it.
+    """Judge an explicit LAC. It names only acknowledged entries, so the bookie takes it despite a
+    fence.
 
-    A read-only bookie takes none, as Apache's: who writes one still writes entries elsewhere.
+    A read-only bookie takes none, like Apache's: a client that writes a LAC still writes entries
+    elsewhere.
     """
     refusal = _refuse(facts, master_key)
     if refusal is not None:
@@ -151,7 +157,7 @@ def rule_write_lac(facts: LedgerFacts, *, master_key: bytes, is_writable: bool) 
 
 
 def rule_force(facts: LedgerFacts, *, master_key: bytes) -> Ruling:
-    """Judge a force: no promise that all is durable from a bookie that may have forgotten."""
+    """Judge a force: a bookie that may have forgotten entries cannot say that all are durable."""
     refusal = _refuse_key(facts, master_key)
     if refusal is not None:
         return refusal
@@ -161,11 +167,12 @@ def rule_force(facts: LedgerFacts, *, master_key: bytes) -> Ruling:
 
 
 def rule_first_fence(exists: bool | None, *, unconfirmed: int) -> Status:
-    """Whether to fence a ledger of which nothing is here; OK = do.
+    """Judge the fence of a ledger of which this bookie holds nothing; OK = fence it.
 
-    `exists`: what the metadata store says now, None = it cannot be asked. A recovery must not wait
-    for this bookie's own connection to the store, so some are fenced unseen. A refusal is neither
-    OK nor a denial, and it is not UNKNOWN, which counts as fenced (R26).
+    `exists`: what the metadata store says now, None = the store cannot be asked. A recovery must
+    not wait for this bookie's own connection to the store, so `UNCONFIRMED_FENCES_MAX` ledgers are
+    fenced without asking; `unconfirmed` counts them. A refusal is neither OK nor a denial, and it
+    is not UNKNOWN, which counts as fenced (R26).
     """
     if exists is None:
         return Status.OK if unconfirmed < UNCONFIRMED_FENCES_MAX else Status.OVERLOADED
@@ -173,7 +180,7 @@ def rule_first_fence(exists: bool | None, *, unconfirmed: int) -> Status:
 
 
 def absent_status(facts: LedgerFacts, *, fence: bool = False) -> Status:
-    """What to say of an entry that is not here (R7, R26); `fence`: to a reader that fences."""
+    """The answer for an entry that is not here (R7, R26); `fence`: the reader fences."""
     if facts.deleted and facts.is_leased:
         return Status.UNKNOWN if fence else Status.NO_SUCH_LEDGER
     if facts.may_have_forgotten:
@@ -189,7 +196,7 @@ def _rule_fence(facts: LedgerFacts, master_key: bytes) -> Ruling:
 
 
 def _refuse(facts: LedgerFacts, master_key: bytes) -> Ruling | None:
-    """Why nothing may be changed here."""
+    """The ruling that refuses every change of this ledger; None when changes are allowed."""
     return _refuse_key(facts, master_key) if facts.is_leased else Ruling(Status.NOT_READY)
 
 

@@ -1,8 +1,8 @@
-"""What bookies have answered about entries so far, and what may be concluded from it.
+"""Collects what bookies have answered about entries so far, and concludes from it.
 
 Recovery and readers collect range answers here, member by member, and ask for a verdict on one
-entry at a time. A copy counts only after its digest was verified (R8); an entry outside a bookie's
-write set is none of its business and must not be asked of it.
+entry at a time. A copy counts only after its digest was verified (R8). A caller must ask for the
+answer of a bookie only if the bookie is in the entry's write set.
 """
 
 import operator
@@ -21,7 +21,7 @@ from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.quorum import covers
 from bookie.protocol.status import Status
 
-_is_there: Final = partial(operator.is_not, None)  # in C: asked of every entry that is read
+_is_there: Final = partial(operator.is_not, None)  # in C: runs for each entry
 
 
 class EntryVerdict(Enum):
@@ -30,18 +30,19 @@ class EntryVerdict(Enum):
     PRESENT = "present"
     ABSENT = "absent"
     PENDING = "pending"
-    """Not decided, and someone has still to answer."""
+    """Not decided, and some member has still to answer."""
     UNDECIDABLE = "undecidable"
-    """Everyone has answered, and it is not decided: try again later, close nothing."""
+    """Every member has answered, and it is not decided: try again later, close nothing."""
 
 
 def judge_recovery_read(
     answers: Sequence[Status | None], *, write_quorum: int, ack_quorum: int
 ) -> EntryVerdict:
-    """The verdict of R4 on one entry; `answers` of its write set, None = none yet.
+    """The verdict of R4 on one entry; `answers`: one of each member of its write set, None = none
+    yet.
 
-    Generous on presence: one good copy may be all that is left of an acknowledged entry. Strict on
-    absence: enough denials that no ack quorum can be formed from the others.
+    Generous on presence: one good copy is enough, as it may be all that is left of an acknowledged
+    entry. Strict on absence: it needs so many denials that the others cannot form an ack quorum.
     """
     assert len(answers) == write_quorum
     if Status.OK in answers:
@@ -71,7 +72,9 @@ Kept = TypeVar("Kept")
 
 
 def share_ahead(entry_id: int, position: int, *, ensemble_size: int, write_quorum: int) -> int:
-    """How many consecutive entries, from this one on, the ensemble position stores; 0 = not it."""
+    """How many consecutive entries this ensemble position stores from `entry_id` on; 0 = not even
+    that one.
+    """
     if write_quorum == ensemble_size:
         return sys.maxsize
     behind = (position - entry_id) % ensemble_size
@@ -79,24 +82,24 @@ def share_ahead(entry_id: int, position: int, *, ensemble_size: int, write_quoru
 
 
 class MemberAnswers(Generic[Kept]):
-    """What one bookie has said, from one range request to the next."""
+    """What one bookie has answered to range requests so far, by entry."""
 
     def __init__(self, codec: EntryCodec, keep: Callable[[VerifiedRun], Sequence[Kept]]) -> None:
         self._codec = codec
         """Verifies copies (R8)."""
         self._keep = keep
-        """Makes of a verified run what is kept of each of its entries, in order."""
+        """Returns what to keep of each entry of a verified run, in order."""
         self._copies: dict[int, Kept] = {}
         """Verified copies by entry id, all >= floor."""
         self._corrupt: set[int] = set()
         """Ids of copies that did not verify, all >= floor; disjoint from `_copies`."""
         self._spans: list[tuple[int, int, Status]] = []
-        """(first, last, status) of what was said of ids without a copy, in order of arrival; they
-        may overlap, and a bad peer's may be empty."""
+        """(first, last, status): the bookie's answer for ids without a copy, in order of arrival.
+        Spans may overlap, and those of a defective bookie may be empty."""
         self._floor = 0
-        """Everything below is decided: nothing of it is kept. Never falls."""
+        """All entries below this id are decided, and nothing is kept of them. Never falls."""
         self.through = -1
-        """It has spoken of every id asked for up to here, -1 = of none. Never falls."""
+        """The bookie has answered for every id asked for up to here, -1 = for none. Never falls."""
 
     def take(
         self, status: Status, reply: RangeReply | None, *, first: EntryId, last: EntryId
@@ -106,16 +109,16 @@ class MemberAnswers(Generic[Kept]):
             self._speak(first, last, Status.UNKNOWN if status is Status.OK else status)
             return
         through = min(int(reply.answered_through), last)
-        if through < first:  # no progress: a defective peer must not be asked for ever
+        if through < first:  # no progress: never ask a defective peer without end
             self._speak(first, last, Status.IO_ERROR)
             return
-        if through < self._floor:  # all of it is decided: not worth a look
+        if through < self._floor:  # all of it is decided
             self.through = max(self.through, through)
             return
         intact = self._take_runs(reply.runs, first=max(first, self._floor), last=through)
         self._spans += [(low, high, Status.UNKNOWN) for low, high in reply.unknown]
         absent = reply.absent if reply.absent is not Status.OK else Status.UNKNOWN
-        # A frame that cannot be read may hold any of the ids: nothing is denied then.
+        # A frame that cannot be parsed may hold any of the ids: then nothing counts as denied.
         self._speak(first, through, absent if intact else Status.IO_ERROR)
 
     def _speak(self, first: int, last: int, status: Status) -> None:
@@ -134,7 +137,9 @@ class MemberAnswers(Generic[Kept]):
         return intact
 
     def _take_run(self, run: VerifiedRun) -> None:
-        """Of an id that comes twice the first copy counts, right or corrupt."""
+        """Keep the copies of one run. If an id comes twice, the first copy counts, right or
+        corrupt.
+        """
         fresh = dict(zip(run.ids, self._keep(run), strict=True))
         corrupt = set(run.corrupt)
         known = self._copies.keys()
@@ -144,7 +149,7 @@ class MemberAnswers(Generic[Kept]):
         self._copies.update(fresh)
 
     def answer(self, entry_id: EntryId) -> Status | None:
-        """This member's word on one entry, None when it has not spoken of it yet.
+        """This member's answer about one entry, None when it has not answered about it yet.
 
         OK only for a copy whose digest is right; a corrupt copy is IO_ERROR, neither OK nor a
         denial.
@@ -159,11 +164,11 @@ class MemberAnswers(Generic[Kept]):
         return first[0] if first else None
 
     def corrupt_within(self, first: int, last: int) -> list[EntryId]:
-        """Ids of its corrupt copies from here to there."""
+        """Ids of the member's corrupt copies within `first`..`last`."""
         return sorted(EntryId(i) for i in self._corrupt if first <= i <= last)
 
     def copy(self, entry_id: EntryId) -> Kept | None:
-        """The verified copy of one entry."""
+        """The verified copy of one entry; None when there is none."""
         return self._copies.get(entry_id)
 
     def stretch(self, first: int, last: int) -> list[Kept]:
@@ -172,14 +177,14 @@ class MemberAnswers(Generic[Kept]):
         return list(takewhile(_is_there, found))  # type: ignore[arg-type]
 
     def forget_below(self, entry_id: EntryId) -> None:
-        """Drop what was said of entries below this one, which are decided."""
+        """Drop the answers about entries below this one, which are decided."""
         self._floor = max(self._floor, entry_id)
         self._copies = {i: c for i, c in self._copies.items() if i >= entry_id}
         self._corrupt = {i for i in self._corrupt if i >= entry_id}
         self._spans = [span for span in self._spans if span[1] >= entry_id]
 
     def _check(self) -> None:
-        """For tests alone: it looks at every entry, and readers are measured."""
+        """Assert the invariants. Only tests call it: it looks at every entry, and reads are hot."""
         assert self._floor >= 0 and self.through >= -1
         assert self._copies.keys().isdisjoint(self._corrupt)
         assert min(self._copies, default=self._floor) >= self._floor
@@ -187,7 +192,9 @@ class MemberAnswers(Generic[Kept]):
 
 
 class UndecidedError(UndecidableError):
-    """No verdict on one entry: names who said what, so that a person sees whom to wait for."""
+    """There is no verdict on one entry. The message says what each bookie answered, so that a
+    person sees which bookie to wait for.
+    """
 
     def __init__(
         self,
@@ -207,4 +214,5 @@ class UndecidedError(UndecidableError):
         self.ledger_id = ledger_id
         self.entry_id = entry_id
         self.answers = dict(answers)
-        """What each member of the write set said last; who is not among them said nothing."""
+        """The last answer of each member of the write set; a member without an answer is not in
+        it."""

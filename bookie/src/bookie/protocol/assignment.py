@@ -1,7 +1,7 @@
 """Which entries a bookie should hold: round-robin striping over all fragments, as intervals.
 
-Pure arithmetic on ledger metadata; the bookie's own clear rule and the audit both ask here. Every
-client may write metadata, and so name any end: what is worked out is bounded.
+Pure arithmetic on ledger metadata; the bookie's own clearing and the audit both use it. Every
+client may write metadata and so name any end; therefore the limits below bound the work.
 """
 
 from typing import Final
@@ -13,19 +13,20 @@ from bookie.protocol.availability import EMPTY, EntrySet, Ids
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 
 ENTRIES_MAX: Final = 1 << 40
-"""Of a ledger: a million entries a second would take twelve days."""
+"""Entries of a ledger for which shares are computed: a writer of a million entries a second needs
+twelve days for so many."""
 STRIPES_MAX: Final = 1 << 24
-"""Of a ledger whose entries lie on some of the ensemble: an interval each, on each bookie."""
+"""Stripes of a ledger with Qw < E: each stripe is one interval on each bookie."""
 
 
 def entries_max(metadata: LedgerMetadata) -> int:
-    """How many entries such a ledger may have, so that what its bookies owe can be worked out."""
+    """How many entries a ledger with these quorums may have while shares can still be computed."""
     is_striped = metadata.write_quorum < metadata.ensemble_size
     return min(ENTRIES_MAX, STRIPES_MAX * metadata.ensemble_size) if is_striped else ENTRIES_MAX
 
 
 def refuse_length(metadata: LedgerMetadata) -> str:
-    """Why nobody works out what bookies owe this ledger; empty when it can be."""
+    """Why the ledger is too long to compute what its bookies owe it; empty when it is not."""
     highest = max(metadata.last_entry_id, metadata.last_fragment.first_entry_id)
     if highest < entries_max(metadata):
         return ""
@@ -38,7 +39,7 @@ def refuse_length(metadata: LedgerMetadata) -> str:
 def assigned(metadata: LedgerMetadata, bookie_id: BookieId, *, through: EntryId) -> EntrySet:
     """The entries <= `through` that belong on this bookie, over all fragments.
 
-    A CLOSED ledger owes nothing beyond its end, whatever `through` says.
+    Of a CLOSED ledger no bookie owes an entry beyond its end, whatever `through` says.
     """
     end = min(through, metadata.last_entry_id) if metadata.is_closed else through
     owed = EMPTY
@@ -58,7 +59,8 @@ def lacking(
     metadata: LedgerMetadata, bookie_id: BookieId, have: EntrySet, *, through: EntryId
 ) -> tuple[int, EntrySet]:
     """How many of the entries <= `through` that belong on this bookie are not in `have`, and the
-    first of them. Works by the intervals of `have`, however many stripes there are."""
+    first few of them. The work grows with the intervals of `have`, not with the number of stripes.
+    """
     count, first = 0, EMPTY
     size, quorum = metadata.ensemble_size, metadata.write_quorum
     for fragment, last in fragment_ends(metadata, through=through):
@@ -84,7 +86,9 @@ def lacking(
 
 
 def _counted(ids: Ids, size: int, quorum: int) -> Ids:
-    """How many of the ids below each are the first `quorum` of a stretch of `size`."""
+    """For each of `ids`: how many smaller ids are among the first `quorum` of a stretch of `size`
+    ids.
+    """
     return ids // size * quorum + np.minimum(ids % size, quorum)
 
 

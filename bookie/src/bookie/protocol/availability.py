@@ -1,10 +1,11 @@
-"""Which entries: a set of entry ids as merged intervals, and its BP-34 encoding.
+"""`EntrySet`: a set of entry ids as merged intervals, and its BP-34 encoding.
 
-Bookies answer with it (GetAvailability), the audit computes with it, recovery and repair copy by
-it. The arithmetic is numpy over sorted interval bounds: no work per entry. Encoded, big-endian: a
-64-byte header (version 0, number of groups, zeros), then 24-byte groups (first sequence start, last
-sequence start, sequence size, period). Written canonically: as few groups as merging from the left
-gives; read in any form, also the unmerged one that other bookies send.
+Bookies answer with it (GetAvailability), the audit computes with it, and a repair uses it to name
+the entries to copy. The arithmetic is numpy over sorted interval bounds: no work per entry. The
+encoding is big-endian: a 64-byte header (version 0, number of groups, zeros), then groups of 24
+bytes (first sequence start, last sequence start, sequence size, period). `encode` writes the
+canonical form, with as few groups as merging from the left gives; `decode` reads any form, also the
+unmerged one that other bookies send.
 """
 
 import struct
@@ -25,10 +26,11 @@ Ids = NDArray[np.int64]
 
 HEADER_BYTES: Final = 64
 SEQUENCES_MAX: Final = 1 << 26
-"""A blob that would expand to more intervals is refused: 1 GiB of bounds is no honest answer."""
+"""`decode` refuses a blob that would expand to more intervals: no honest answer needs 1 GiB of
+bounds."""
 
 PATTERN_MAX: Final = 2**16 - 1
-"""Longest period that a run frame's header can say."""
+"""The longest period that the header of a run frame can hold."""
 
 VERSION: Final = 0
 _INT32_MAX: Final = 2**31 - 1
@@ -57,7 +59,7 @@ class EntrySet:
         self.ends.flags.writeable = False
 
     def _check(self) -> None:
-        """For tests alone: audits make sets by the million, of bounds that are right as made."""
+        """Assert the invariants. Only tests call it: audits make millions of sets."""
         assert (self.starts >= 0).all() and (self.ends <= ENTRY_ID_MAX).all()
         assert (self.starts <= self.ends).all()
         assert (self.starts[1:] > self.ends[:-1] + 1).all()
@@ -75,7 +77,7 @@ class EntrySet:
             return EMPTY
         if (starts < 0).any() or (ends < starts).any() or (ends > ENTRY_ID_MAX).any():
             raise FrameError(f"entry ranges need 0 <= first <= last <= {ENTRY_ID_MAX}")
-        if (starts[1:] > ends[:-1] + 1).all():  # as they mostly are: nothing to sort or merge
+        if (starts[1:] > ends[:-1] + 1).all():  # the usual case: nothing to sort or merge
             return cls(starts.astype(np.int64), ends.astype(np.int64))
         order = np.argsort(starts, kind="stable")
         starts = starts[order].astype(np.int64, copy=False)
@@ -87,7 +89,7 @@ class EntrySet:
 
     @classmethod
     def from_ids(cls, ids: Iterable[int]) -> "EntrySet":
-        """These ids, in any order."""
+        """The set of these ids, given in any order."""
         bounds = np.array(list(ids), np.int64)
         return cls.from_bounds(bounds, bounds)
 
@@ -156,7 +158,7 @@ class EntrySet:
         return f"EntrySet({', '.join(shown)}{more})"
 
     def covers(self, first: int, last: int) -> bool:
-        """True when every id of `first`..`last` is in the set; cheap, for one interval."""
+        """True when every id of `first`..`last` is in the set; looks at one interval only."""
         at = int(np.searchsorted(self.ends, last))
         return at < len(self.starts) and int(self.starts[at]) <= first
 
@@ -210,11 +212,10 @@ class EntrySet:
         return EntrySet(starts[real], ends[real])
 
     def runs(self) -> list[tuple[EntryId, int, Pattern]]:
-        """The set as few runs, each (first entry id, count of entries, pattern).
+        """The set as a few runs, each (first entry id, count of entries, pattern).
 
-        The inverse of `from_runs`: how entries are packed into frames when they are copied.
-        Sequences too long or too far apart for a frame's pattern come as
-        consecutive runs.
+        The inverse of `from_runs`; a copier packs entries into frames this way. Sequences that are
+        too long or too far apart for a frame's pattern become consecutive runs.
         """
         runs: list[tuple[EntryId, int, Pattern]] = []
         for first, last, size, period in _merged_groups(
@@ -238,9 +239,9 @@ class EntrySet:
 
     @classmethod
     def decode(cls, blob: Buffer) -> "EntrySet":
-        """The set in a BP-34 blob, canonical or not; FrameError when it is not one.
+        """The set in a BP-34 blob, canonical or not; FrameError when `blob` is not one.
 
-        An empty byte string is no blob: "nothing" has to be said, it is never inferred.
+        An empty byte string is an error: a bookie that holds nothing must send an empty set.
         """
         if len(blob) == HEADER_BYTES + _ONE_GROUP.size and (single := _single_interval(blob)):
             return single
@@ -265,7 +266,7 @@ EMPTY: Final = EntrySet()
 
 
 def _int32_sequences(starts: Ids, ends: Ids) -> tuple[Ids, Ids]:
-    """Starts and sizes of the intervals, those longer than int32 holds cut into pieces."""
+    """Starts and sizes of the intervals; those too long for an int32 size are cut into pieces."""
     pieces = (ends - starts) // _INT32_MAX + 1
     interval = np.repeat(np.arange(len(starts)), pieces)
     within = np.arange(len(interval)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
@@ -274,7 +275,7 @@ def _int32_sequences(starts: Ids, ends: Ids) -> tuple[Ids, Ids]:
 
 
 def _merged_groups(starts: Ids, sizes: Ids) -> NDArray[np.void]:
-    """Sequences merged from the left: equal sizes at equal distances are one group."""
+    """Merge sequences from the left: equal sizes at equal distances become one group."""
     if len(starts) == 0:
         return np.empty(0, GROUP)
     distance = np.diff(starts)
@@ -285,7 +286,7 @@ def _merged_groups(starts: Ids, sizes: Ids) -> NDArray[np.void]:
     at = 0
     for end in stretch_ends if len(distance) else []:
         if at > end:
-            continue  # this one step was taken by the group before it
+            continue  # the group before has taken this one step
         step = int(distance[at])
         if step == 0:
             groups.extend((single, single, 0) for single in range(at, end + 1))
@@ -330,7 +331,7 @@ def _parsed_groups(blob: Buffer) -> NDArray[np.void]:
 
 
 def wrong_groups(first: Ids, last: Ids, size: Ids, period: Ids) -> NDArray[np.bool_]:
-    """True for each that is no sequence group."""
+    """True at each index that is not a valid sequence group."""
     step = np.where(period == 0, 1, period)
     wrong: NDArray[np.bool_] = (
         (first < 0)

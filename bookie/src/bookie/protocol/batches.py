@@ -1,10 +1,10 @@
-"""From payloads to runs: what `protocol.writer` gathers, numbers, encodes and then tracks.
+"""From payloads to runs: `BatchQueue` gathers, numbers and encodes payloads for `protocol.writer`.
 
-A batch is consecutive entries pushed together; it is cut into one run per write set: a single run
-when E == Qw, otherwise one per residue of the entry id modulo E. Each run is encoded once and the
-same bytes go to every member of its write set. The other cut, one run per bookie, would copy and
-checksum every entry Qw times, and a share that wraps round the ensemble has two gaps of different
-size, which no single pattern describes.
+A batch is a row of consecutive entries that are sent together. It is cut into one run per write
+set: a single run when E == Qw, otherwise one per residue of the entry id modulo E. Each run is
+encoded once, and the same bytes go to every member of its write set. The alternative, one run per
+bookie, would copy and checksum every entry Qw times; and a bookie's share that wraps round the
+ensemble has two gaps of different size, which no single pattern describes.
 """
 
 from collections import deque
@@ -31,16 +31,17 @@ from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.quorum import write_set_positions
 
 QUEUE_LIST_MAX: Final = 1024
-"""Payloads in one list of the queue: a batch cuts at most one."""
+"""Payloads in one list of the queue. Taking a batch splits at most one such list."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriterLimits:
-    """How payloads gather into batches and how much may be under way.
+    """How payloads gather into batches and how much may be in flight.
 
-    Below `gather_batches` in flight whatever is queued is sent at once; above, only full batches
-    of `batch_bytes` go out, up to `in_flight_batches`. `lag_bytes_max`: bytes of runs some member
-    has not answered yet, acked or not; beyond it the writer follows its slowest member.
+    With fewer than `gather_batches` in flight the writer sends whatever is queued at once; with
+    more it sends only full batches of `batch_bytes`, up to `in_flight_batches`. `lag_bytes_max`
+    limits the bytes of runs that some member has not answered yet, acknowledged or not; beyond it
+    the writer waits for its slowest member.
     """
 
     batch_bytes: int = 1024 * 1024
@@ -51,39 +52,40 @@ class WriterLimits:
 
 @dataclass(slots=True, eq=False)
 class PendingRun:
-    """One frame on its way. `members`, `waiting`, `stored`: positions of the ensemble as bits."""
+    """One frame on its way. `members`, `waiting` and `stored` are ensemble positions as bits."""
 
     run_id: int
-    """Of this writer, rising; no two runs have the same."""
+    """Number of the run; rises, and is unique within this writer."""
     frame: Buffer
-    """What is sent; empty once the run is acknowledged."""
+    """The bytes to send; empty once the run is acknowledged."""
     frame_bytes: int
     """Length of the frame as it was sent."""
     members: int
-    """The write set: who should store it."""
+    """The write set: the members that should store the run."""
     waiting: int = 0
-    """To whom it was sent and who has yet to answer; within `members`."""
+    """Members that the run was sent to and that have yet to answer; within `members`."""
     stored: int = 0
-    """Who has stored it, of the committed ensemble; within `members`, apart from `waiting`."""
+    """Members of the committed ensemble that have stored it; within `members`, disjoint from
+    `waiting`."""
     is_acked: bool = False
-    """Its batch is acknowledged; the writer waits for the members that are left."""
+    """Its batch is acknowledged; the writer still waits for the remaining members."""
 
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """Entries that were taken from the queue together."""
+    """Entries that `BatchQueue.take` took from the queue together."""
 
     last: EntryId
-    """Its highest entry id."""
+    """The highest entry id of the batch."""
     count: int
     """Entries of the batch; at least 1."""
     length: int
     """Payload bytes of the ledger up to and including `last`."""
     runs: list[PendingRun]
-    """One for each write set: one, or at most as many as the ensemble has members."""
+    """One run for each write set: a single one, or at most as many as the ensemble has members."""
 
     def is_stored(self, ack_quorum: int) -> bool:
-        if len(self.runs) == 1:  # mostly, and asked at every reply
+        if len(self.runs) == 1:  # the usual case; this runs at every reply
             return self.runs[0].stored.bit_count() >= ack_quorum
         return all(run.stored.bit_count() >= ack_quorum for run in self.runs)
 
@@ -101,7 +103,7 @@ class BatchQueue:
         self.queued = 0
         """Payloads that no batch has taken yet."""
         self.queued_bytes = 0
-        """Their bytes."""
+        """The sum of the bytes of these payloads."""
         self._queue: deque[list[bytes]] = deque()
         """These payloads in the order of their ids, in lists of 1 to QUEUE_LIST_MAX."""
         self._ledger_id = metadata.ledger_id
@@ -112,13 +114,13 @@ class BatchQueue:
         self.payload_bytes_max = ENTRY_BYTES_MAX - self._head_bytes
         """The largest payload one entry of this ledger can carry."""
         self._last_max = entries_max(metadata) - 2
-        """No entry comes behind it: the metadata could be read by nobody, also if another fragment
-        began right there."""
+        """The highest entry id that `append` allows. Beyond it, readers would refuse the metadata
+        as too long, even if another fragment began right there."""
         self._next_run_id = 0
-        """Of the run made last."""
+        """Id of the run that was made last."""
         is_striped = metadata.ensemble_size > metadata.write_quorum
         self._stride = metadata.ensemble_size if is_striped else 1
-        """Entries whose ids are so far apart have the same write set."""
+        """Entries whose ids differ by this number have the same write set."""
         self._write_sets = tuple(
             bits(
                 write_set_positions(
@@ -129,7 +131,7 @@ class BatchQueue:
             )
             for residue in range(self._stride)
         )
-        """As bits, by entry id modulo `_stride`."""
+        """Write sets as bits, by entry id modulo `_stride`."""
 
     def _check(self) -> None:
         """The queue and its counters agree. For tests: it looks at each payload."""
@@ -149,10 +151,11 @@ class BatchQueue:
         return self.queued_bytes >= self._batch_bytes or self.queued >= RUN_ENTRIES_MAX
 
     def append(self, payloads: Sequence[bytes]) -> None:
-        """All or none: BadRequestError when one is too large for an entry, or not bytes, or when
-        the ledger would be longer than one may be."""
+        """Queue all of the payloads or none. BadRequestError when one is too large for an entry or
+        is not bytes, or when the ledger would exceed the longest that is allowed.
+        """
         if strangers := [k for k in set(map(type, payloads)) if not issubclass(k, bytes)]:
-            # Found only while encoding, they would stop a writer that others use too.
+            # If the encoding found them, the error would stop a writer that other callers use too.
             names = ", ".join(sorted(kind.__name__ for kind in strangers))
             raise BadRequestError(
                 f"ledger {self._ledger_id}: payloads are bytes, found {names}; nothing was sent"
@@ -197,7 +200,7 @@ class BatchQueue:
         self.queued = self.queued_bytes = 0
 
     def take(self, *, lac: EntryId) -> Batch:
-        """The next batch, its entries carrying this LAC. The queue must not be empty."""
+        """Take the next batch; its entries carry this LAC. The queue must not be empty."""
         first, length_before = EntryId(self.last_pushed + 1), self.length_pushed
         taken_bytes = self.queued_bytes
         if self.queued == 1:
@@ -234,7 +237,7 @@ class BatchQueue:
         return Batch(self.last_pushed, count, self.length_pushed, runs)
 
     def _take_payloads(self) -> list[bytes]:
-        """Until they fill a batch, or the next one would not fit the frame."""
+        """Take payloads until they fill a batch, or until the next one would not fit the frame."""
         payloads: list[bytes] = []
         taken = 0
         while self._queue and taken < self._batch_bytes and len(payloads) < RUN_ENTRIES_MAX:
@@ -254,7 +257,7 @@ class BatchQueue:
         return payloads
 
     def _fitting(self, queued: list[bytes], taken: int) -> int:
-        """How many of them go into a batch that has `taken` bytes: until it is full."""
+        """How many of `queued` go into a batch that already has `taken` bytes, until it is full."""
         before = accumulate(map(len, queued), initial=taken)
         return len(list(takewhile(self._batch_bytes.__gt__, before)))
 
@@ -269,7 +272,7 @@ class BatchQueue:
         assert payloads, "one entry always fits a frame"
 
     def _pattern(self, reach: int) -> Pattern:
-        """Of the run that has every `stride`-th of the next `reach` entries."""
+        """The pattern of the run that has every `_stride`-th of the next `reach` entries."""
         return (
             CONSECUTIVE if reach <= self._stride or self._stride == 1 else Pattern(1, self._stride)
         )

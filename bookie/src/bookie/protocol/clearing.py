@@ -1,8 +1,8 @@
-"""The bookie's own decision to clear a mark, to take a loss record and to take one back: pure
-judgements (R27).
+"""Whether a bookie may clear a mark, take a loss record, or take one back: pure judgements (R27).
 
-A caller's wish to clear is a request. The bookie reads the metadata itself, linearizably and after
-the mark, and its own index; the mark goes only when nothing that must be here is missing.
+The bookie decides itself; a caller can only ask. It reads its own index and, linearizably and after
+the mark was made, the ledger's metadata. It clears the mark only when it holds every entry that it
+must hold.
 """
 
 from collections.abc import Set as AbstractSet
@@ -18,7 +18,7 @@ from bookie.protocol.recovery import ACCEPTED_LOSS_KEY
 
 
 class ClearReason(Enum):
-    """Words of the control plane's answer."""
+    """The outcome of a request to clear; the control plane answers with these words."""
 
     CLEARED = "Cleared"
     NOT_MARKED = "NotMarked"
@@ -31,7 +31,9 @@ class ClearReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ClearVerdict:
-    """`missing`: entries that must be here, are not, and are in no loss record."""
+    """Whether a mark may go, and why not. `missing`: how many entries the bookie must hold, does
+    not hold, and has no loss record for.
+    """
 
     reason: ClearReason
     message: str = ""
@@ -51,18 +53,20 @@ def judge_clear(
     in_limbo: bool,
     was_recovering: bool = True,
 ) -> ClearVerdict:
-    """Whether the mark may go; `metadata` None = the ledger was deleted.
+    """Decide whether the mark may go; `metadata` None = the ledger was deleted.
 
-    `was_recovering`: it may have been IN_RECOVERY already when this bookie looked at its boot.
+    `was_recovering`: the ledger may already have been IN_RECOVERY when this bookie looked at it at
+    its boot.
 
-    The caller makes `held` durable (a checkpoint) between this judgement and the clearing.
+    Between this judgement and the clearing the caller must make `held` durable (by a checkpoint).
     """
     if metadata is None:
         return ClearVerdict(ClearReason.CLEARED, "the ledger was deleted")
-    # Unchecked as well while IN_RECOVERY: the recoverer may have chosen this bookie as a
-    # replacement, which acknowledged a write-back and forgot it, and its closing write alone will
-    # name it for that entry (S37). Not so when it began after the boot: nothing was forgotten
-    # since, and a recovery that waits for this bookie's word must not be what it waits for.
+    # An unchecked mark stays as well while the ledger is IN_RECOVERY: the recoverer may have chosen
+    # this bookie as a replacement, and this bookie may have acknowledged a write-back and forgotten
+    # it; only the closing write will name it for that entry (S37). This does not apply to a
+    # recovery that began after the boot: this bookie has forgotten nothing since, and if the mark
+    # waited for a recovery that itself waits for this bookie's answer, neither would end.
     is_recovering = metadata.state is LedgerState.IN_RECOVERY
     is_undecided = in_limbo or (was_recovering and is_recovering)
     if is_undecided and not metadata.is_closed:
@@ -83,17 +87,18 @@ def judge_clear(
 
 
 def must_hold(metadata: LedgerMetadata, bookie_id: BookieId) -> EntrySet:
-    """What this bookie owes the ledger for certain.
+    """The entries that this bookie certainly owes the ledger.
 
-    CLOSED: its share up to the end. OPEN: its share of the fragments before the last: their entries
-    were acknowledged before the last fragment began. An open last fragment that names the
-    bookie is either limbo's business or younger than the mark, so nothing of it was forgotten.
+    Of a CLOSED ledger: its share up to the end. Of another: its share of the fragments before the
+    last, whose entries were acknowledged before the last fragment began. If the open last fragment
+    names the bookie, then either the ledger is in limbo, or the fragment is younger than the mark
+    and the bookie has forgotten nothing of it.
     """
     return assigned(metadata, bookie_id, through=certain_end(metadata))
 
 
 def certain_end(metadata: LedgerMetadata) -> EntryId:
-    """The last entry that is owed for certain."""
+    """The last entry that bookies certainly owe this ledger."""
     if metadata.is_closed:
         return metadata.last_entry_id
     return EntryId(metadata.last_fragment.first_entry_id - 1)
@@ -108,13 +113,14 @@ def refuse_loss(
     answered_by: AbstractSet[str],
     by_person: bool,
 ) -> str:
-    """Why a loss record is not taken, empty when it is.
+    """Why this bookie refuses a loss record; empty when it takes the record.
 
-    Nobody may record as lost what is here, nothing at all, or what this bookie (`own_id`) owes the
-    ledger no copy of. A person decides about the tail of a ledger that cannot be closed without it
-    (S33), so while it is IN_RECOVERY, and of its last fragment: what is before was acknowledged
-    for certain. Without a person the ledger must be CLOSED beyond the entry, and every member of
-    each lost entry's write set must have answered definitely.
+    Refused are: a record of no entry; an entry that is here; an entry of which this bookie
+    (`own_id`) owes no copy. A person may decide only about the tail of a ledger that cannot be
+    closed otherwise (S33): the ledger is IN_RECOVERY and the entry is in its last fragment, since
+    all earlier entries were certainly acknowledged. Without a person (`by_person`) the ledger must
+    be CLOSED beyond the entry, and every member of each lost entry's write set must be in
+    `answered_by`, the bookies that answered definitely.
     """
     if lost.is_empty:
         return f"no entry of ledger {metadata.ledger_id} is named: say which are lost"
@@ -141,7 +147,7 @@ def refuse_loss(
 
 
 def _refuse_state(metadata: LedgerMetadata, lost: EntrySet, *, by_person: bool) -> str:
-    """Why entries of a ledger in this state cannot be said to be lost, empty when they can."""
+    """Why nobody may record entries of a ledger in this state as lost; empty when one may."""
     ledger = f"ledger {metadata.ledger_id}"
     if not by_person:
         if metadata.is_closed and lost.last <= metadata.last_entry_id:
@@ -169,12 +175,14 @@ def _refuse_state(metadata: LedgerMetadata, lost: EntrySet, *, by_person: bool) 
 
 @dataclass(frozen=True, slots=True)
 class Retraction:
-    """Whether a loss record may be taken back, and what has to be durable together with that."""
+    """Whether a bookie may take a loss record back, and what must become durable together with
+    that.
+    """
 
     refusal: str = ""
-    """Why it stays; empty when it may go."""
+    """Why the record stays; empty when it may go."""
     into_limbo: bool = False
-    """A mark may have been cleared on the word of the record: the ledger is marked again."""
+    """The record may have been the reason to clear a mark: put the ledger into limbo again."""
 
 
 def judge_retraction(
@@ -186,14 +194,17 @@ def judge_retraction(
     in_limbo: bool,
     is_unchecked: bool = False,
 ) -> Retraction:
-    """Whether this bookie may forget that these entries are lost; `metadata` None = deleted.
+    """Decide whether this bookie may take back that these entries are lost; `metadata` None =
+    deleted.
 
-    `retracted`: of what its records name. A record is asked in one place, `judge_clear`: where the
-    bookie owes an entry that is not here, the record let it deny the entry. So such a ledger goes
-    into limbo, where absent is unknown, until its entries were copied or every member has searched
-    again. Also one that is in limbo: a judgement under way may rest on the record, and a later mark
-    outlives it. An OPEN ledger would lose its writer by that, so it is recovered first. The end of
-    a CLOSED ledger never changes: what a person gave up beyond it stays on record.
+    `retracted`: those entries of its records that are taken back. Only `judge_clear` uses loss
+    records: if the bookie owed an entry that it did not hold, the record let it clear the mark, and
+    then it denies the entry. So such a ledger goes into limbo, where an absent entry is unknown,
+    until its entries are copied or every member has searched again. A ledger that is in limbo is
+    marked again too: a judgement under way may rest on the record, and the new mark outlives that
+    judgement. A mark would shut out the writer of an OPEN ledger, so somebody must recover it
+    first. The end of a CLOSED ledger never changes, so the loss that a person accepted beyond it
+    stays on record.
     """
     if metadata is None:
         return Retraction()
@@ -206,7 +217,7 @@ def judge_retraction(
                 f"{ledger} was closed at {end} since a person accepted the loss of what is beyond, "
                 f"which cannot be undone: found entry {beyond[0]}, expected none after {end}"
             )
-    # It may be closed, and cleared on the word of the record, before this is done.
+    # The ledger may be closed, and its mark cleared because of the record, before this is done.
     may_be_cleared = in_limbo and not metadata.is_closed
     if metadata.state is LedgerState.IN_RECOVERY and is_unchecked and not in_limbo:
         return Retraction(
@@ -225,7 +236,9 @@ def judge_retraction(
 
 
 def _holders(metadata: LedgerMetadata, entries: EntrySet) -> set[str]:
-    """Every bookie of the write sets of these entries; E different write sets per fragment."""
+    """Every bookie in the write sets of these entries. A fragment has at most E different write
+    sets.
+    """
     holders: set[str] = set()
     for first, last in entries.ranges():
         for entry_id in _one_period(metadata, first, last):
@@ -237,7 +250,7 @@ def _holders(metadata: LedgerMetadata, entries: EntrySet) -> set[str]:
 
 
 def _one_period(metadata: LedgerMetadata, first: int, last: int) -> list[EntryId]:
-    """Entries of the range that show every write set in it: E from each fragment's start on."""
+    """Entries that cover every write set in the range: E entries from each fragment's start on."""
     starts = [first, *(f.first_entry_id for f in metadata.fragments if first < f.first_entry_id)]
     return [
         EntryId(entry_id)

@@ -1,7 +1,7 @@
-"""Which deleted ledgers a bookie may drop: a pure judge of looks at the metadata store.
+"""Decides which deleted ledgers a bookie may drop, from looks at the metadata store; pure.
 
-Dropping entries cannot be taken back, and a metadata store may be wrong for a while: behind a
-leader that was deposed, or after a restore. So a ledger's entries go only when
+Dropping entries cannot be undone, and a metadata store may be wrong for a while: a deposed leader
+may still answer, or somebody has restored a backup. So a bookie drops a ledger's entries only when
 
 1. it was missing in two looks at least `grace_s` apart, and in every look between them; each look
    lists what is held here, then makes a write barrier, then lists what exists;
@@ -22,13 +22,14 @@ from typing import Final
 from bookie.ids import LedgerId
 
 BATCH_MAX: Final = 10_000
-"""Ledgers that go in one pass."""
+"""How many ledgers a bookie drops in one pass."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionRules:
-    """`grace_s`: between the two looks. `share_max`: of the ledgers held here that one pass may
-    drop; fewer than `brake_from` ledgers may always go."""
+    """Limits of collection. `grace_s`: seconds between the two looks. `share_max`: share of the
+    held ledgers that one pass may drop without approval; fewer than `brake_from` ledgers need none.
+    """
 
     grace_s: float = 900.0
     share_max: float = 0.25
@@ -37,13 +38,15 @@ class CollectionRules:
 
 @dataclass(frozen=True, slots=True)
 class CollectionLook:
-    """One look. Times of one clock that never goes back; `held` was listed before the barrier, and
-    `existing` after it. `refusal`: why nothing may be dropped now, empty = nothing is known."""
+    """One look at the store, with times of one monotonic clock. `held` was listed before the
+    barrier and `existing` after it. `refusal`: why nothing may be dropped now, empty = no reason is
+    known.
+    """
 
     began_s: float
     ended_s: float
     held: Sequence[LedgerId]
-    """Ledgers with anything but a tombstone."""
+    """Ledgers of which the bookie holds more than a tombstone."""
     tombstones: Sequence[LedgerId]
     existing: AbstractSet[LedgerId]
     refusal: str = ""
@@ -51,7 +54,7 @@ class CollectionLook:
 
 @dataclass(frozen=True, slots=True)
 class CollectionVerdict:
-    """What to do after a look: drop the entries of some, let the tombstones of others give way."""
+    """What to do after a look: ledgers whose entries to `drop`, and tombstones to `revive`."""
 
     drop: tuple[LedgerId, ...]
     revive: tuple[LedgerId, ...]
@@ -59,7 +62,9 @@ class CollectionVerdict:
 
 @dataclass(frozen=True, slots=True)
 class HeldPlan:
-    """Ledgers that wait for a person; `held`: all that were here when it was made."""
+    """Ledgers that a person must approve to drop. `held`: how many ledgers the bookie held when the
+    plan was made.
+    """
 
     plan_id: str
     ledgers: frozenset[LedgerId]
@@ -67,28 +72,28 @@ class HeldPlan:
 
 
 class Collection:
-    """The one state of collection. It lives in memory: a restart begins with a first look."""
+    """The state of a bookie's collection, in memory only: a restart begins with a first look."""
 
     def __init__(self, rules: CollectionRules) -> None:
         self._rules = rules
-        """Grace and brake; never change."""
+        """Grace and limits; they never change."""
         self._missing_since: dict[LedgerId, float] = {}
-        """End of the first look that lacked a ledger, in seconds; held ledgers only. Every look
-        since lacked it as well."""
+        """By held ledger: when the first look that lacked it ended, in seconds. Every look since
+        then lacked it as well."""
         self._approved: frozenset[LedgerId] = frozenset()
-        """Ledgers a person lets go; a subset of those missing, since a look that has one again
-        takes it out."""
+        """Ledgers that a person allowed to drop; a subset of the missing ones, since a look that
+        finds one again removes it here."""
         self.plan: HeldPlan | None = None
-        """What the brake holds, not empty; the same value while all of it stays missing and is
-        not approved."""
+        """The ledgers that need approval, None = none do; stays the same object while all of them
+        stay missing and unapproved."""
 
     @property
     def missing(self) -> int:
-        """Ledgers that the last look lacked and that are still here."""
+        """How many held ledgers the last look lacked."""
         return len(self._missing_since)
 
     def judge(self, look: CollectionLook) -> CollectionVerdict:
-        """Takes one look; what is to be dropped was missing in an earlier one as well."""
+        """Take one look and decide; a ledger to drop was missing in an earlier look as well."""
         revive = tuple(i for i in look.tombstones if i in look.existing)
         if look.refusal:
             self._missing_since.clear()
@@ -125,7 +130,9 @@ class Collection:
         return ""
 
     def approve(self, plan_id: str) -> str:
-        """Lets the ledgers of this plan go, if they stay missing; a sentence why not otherwise."""
+        """Allow the ledgers of this plan to be dropped if they stay missing; returns why not, or an
+        empty text.
+        """
         if refusal := self.refuse(plan_id):
             return refusal
         assert self.plan is not None, "else it was refused"
@@ -146,7 +153,9 @@ class Collection:
         return going >= self._rules.brake_from and going > self._rules.share_max * held
 
     def _plan_for(self, waiting: Sequence[LedgerId], *, held: int) -> HeldPlan:
-        """The plan that people are looking at, unless some of it is there again."""
+        """The plan for these ledgers: the present one, which people may be looking at, unless one
+        of its ledgers exists again.
+        """
         ledgers = frozenset(waiting)
         if self.plan is not None and self.plan.ledgers <= ledgers:
             return self.plan

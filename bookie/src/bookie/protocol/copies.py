@@ -1,4 +1,4 @@
-"""What the frames of a reply say of copies: which entries came right, which came wrong alone."""
+"""Which entries in the frames of a reply came with a right copy, and which only with wrong ones."""
 
 from collections.abc import Iterable
 
@@ -12,9 +12,9 @@ from bookie.protocol.availability import EntrySet
 def verified_copies(
     frames: Iterable[Buffer], codec: EntryCodec, *, first: int, last: int
 ) -> tuple[EntrySet, EntrySet]:
-    """Ids within `first`..`last` of which a copy is right, and those of which only wrong ones came.
+    """Ids within `first`..`last` with a right copy, and ids of which only wrong copies came.
 
-    A frame that cannot be read, or was garbled on its way, says nothing of its entries.
+    A frame that cannot be parsed, or was garbled on its way, says nothing about its entries.
     """
     right, wrong = list[int](), list[int]()
     for frame in frames:

@@ -1,8 +1,9 @@
-"""Finding the end of a ledger that is fenced: fencing reads, judged entry by entry, in order (R4).
+"""The search for the end of a fenced ledger: fencing reads, judged entry by entry, in order (R4).
 
-Part of `recovery`, sans-I/O. Every member of the last ensemble is asked for the same window of
-entries, and asked on when all that it has sent is judged. The search stops at the first entry that
-is denied, or that cannot be decided; `recovery` writes back what it finds on the way.
+Part of `recovery`, sans-I/O. It asks every member of the last ensemble for the same window of
+entries, and asks a member for more when all that the member has sent is judged. The search stops at
+the first entry that is denied or cannot be decided; `recovery` writes back the entries found
+before.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,35 +25,36 @@ from bookie.protocol.recovery_effects import Missing, ReadEntries
 from bookie.protocol.status import Status
 
 READ_WINDOW_ENTRIES: Final = 16384
-"""Entries asked for ahead of the one being judged. Bytes are bounded by the answers: a member is
-asked on only when all that it has sent is judged."""
+"""How many entries are asked for ahead of the one being judged. Memory stays bounded: a member is
+asked for more only when all that it has sent is judged."""
 
 
 class MemberReads:
-    """Range reads from some members, one at a time from each, and what each has answered."""
+    """Range reads, at most one at a time from each member, and what each member has answered."""
 
     def __init__(
         self, codec: EntryCodec, members: Sequence[BookieId], *, ops: Iterator[int], fence: bool
     ) -> None:
         self._members = members
-        """Whom to ask; other methods name them by their index here."""
+        """The members to ask; methods name a member by its index here."""
         self.answers = [MemberAnswers(codec, VerifiedRun.entries) for _ in members]
-        """All that each member has said, by index."""
+        """All answers of each member, by index."""
         self._ops = ops
-        """Numbers of questions; shared by a whole attempt, so that none is used twice."""
+        """Numbers for reads; the whole attempt shares them, so that none is used twice."""
         self._fence = fence
         """True when each read fences the ledger on the bookie that serves it."""
         self._open: dict[int, tuple[int, ReadEntries]] = {}
-        """Questions that are out, by number, with the index of the member; at most one of each."""
+        """Reads without an answer yet, by number, with the index of the member; at most one
+        each."""
 
     def ask(self, index: int, first: EntryId, last: EntryId) -> ReadEntries:
-        """Ask this member for `first`..`last`."""
+        """Make the read that asks this member for `first`..`last`."""
         read = ReadEntries(next(self._ops), self._members[index], first, last, fence=self._fence)
         self._open[read.op] = index, read
         return read
 
     def on_read(self, op: int, status: Status, reply: RangeReply | None) -> bool:
-        """Take an answer; False when nobody waits for it (R17)."""
+        """Take an answer; False when no read waits for it (R17)."""
         asked = self._open.pop(op, None)
         if asked is None:
             return False
@@ -61,17 +63,19 @@ class MemberReads:
         return True
 
     def drop(self) -> None:
-        """Wait for no answer any more."""
+        """Ignore all answers to reads made so far."""
         self._open.clear()
 
     @property
     def busy(self) -> set[int]:
-        """Indexes of the members that have still to answer."""
+        """Indexes of the members that have yet to answer."""
         return {index for index, _read in self._open.values()}
 
 
 class EndSearch:
-    """The search of one attempt: `start` it, hand it answers, `judge` after each, then `ask_on`."""
+    """The search of one attempt: call `start`, then for each answer `on_read`,
+    `judge`, `ask_on`.
+    """
 
     def __init__(
         self,
@@ -84,7 +88,8 @@ class EndSearch:
     ) -> None:
         size, quorum = metadata.ensemble_size, metadata.write_quorum
         self._metadata = metadata
-        """The ledger as seen when the search began; it is read from that last ensemble (R13)."""
+        """The ledger as seen when the search began; entries are read from its last ensemble
+        (R13)."""
         self._ensemble = metadata.last_fragment.ensemble
         self._window = window
         """Entries in a window, > 0."""
@@ -92,39 +97,40 @@ class EndSearch:
             write_set_positions(EntryId(residue), ensemble_size=size, write_quorum=quorum)
             for residue in range(size)
         ]
-        """Positions that hold an entry, by its id modulo E."""
+        """Ensemble positions that store an entry, by its id modulo E."""
         self._reads = MemberReads(codec, self._ensemble, ops=ops, fence=True)
-        """Reads of the window that is out; members by ensemble position."""
+        """Reads of the present window; the index of a member is its ensemble position."""
         floor = EntryId(metadata.last_fragment.first_entry_id - 1)
         self.proven = EntryId(max(lac, floor))
-        """Highest id known to be acknowledged, -1 = none; never falls. Start and later LACs."""
+        """Highest id known to be acknowledged, -1 = none; never falls. It comes from the fences'
+        LAC and from the LACs seen since."""
         self.next = EntryId(self.proven + 1)
         """Id of the entry to be judged next; all before it are decided. Never falls."""
         self._window_last = self.proven
-        """Last id that members were asked for; next <= window_last + 1."""
+        """Last id of the window that members were asked for; next <= window_last + 1."""
         self.length: int | None = None
-        """Payload bytes of the ledger up to the last entry found; None while none was."""
+        """Payload bytes of the ledger up to the last entry found; None while none was found."""
         self.found = 0
-        """Entries found so far."""
+        """How many entries were found so far."""
         self.corrupt: dict[tuple[BookieId, EntryId], None] = {}
-        """Copies that did not verify, of members that should hold the entry; in order, as a set."""
+        """Copies that did not verify, on members that should hold the entry; an ordered set."""
         self.missing: list[Missing] = []
-        """Acknowledged entries that nobody could return; ids rise, all < next."""
+        """Acknowledged entries that no member could return; ids rise, all < next."""
 
     @property
     def end(self) -> EntryId:
-        """The last entry that is decided to be the ledger's, -1 = none."""
+        """The last entry decided so far to be in the ledger, -1 = none."""
         return EntryId(self.next - 1)
 
     @property
     def is_waiting(self) -> bool:
-        """True while a member has still to answer."""
+        """True while a member has yet to answer."""
         return bool(self._reads.busy)
 
     def start(self) -> list[ReadEntries]:
         """Ask every member for the next window."""
         self._window_last = EntryId(self.next + self._window - 1)
-        self._reads.drop()  # answers to an older window are no longer waited for (R17)
+        self._reads.drop()  # answers to reads of an older window do not count (R17)
         return [self._read(position) for position in range(len(self._ensemble))]
 
     def _read(self, position: int) -> ReadEntries:
@@ -157,7 +163,7 @@ class EndSearch:
         return found, verdict
 
     def _verdict(self) -> EntryVerdict:
-        """On the entry whose turn it is; beyond the window nobody has been asked."""
+        """The verdict on the next entry; PENDING beyond the window, as no member was asked."""
         if self.next > self._window_last:
             return EntryVerdict.PENDING
         self._note_corrupt(self.next, self.next)
@@ -168,13 +174,14 @@ class EndSearch:
         )
 
     def _is_missing(self, verdict: EntryVerdict) -> bool:
-        # A LAC beyond it proves that it was acknowledged: it is not the end, whoever denies it.
-        # Starting at that LAC would never have asked for it (R12); here it is reported as well.
+        # A LAC at or beyond the entry proves that it was acknowledged: the end is not before it,
+        # whoever denies it. A search that started at that LAC would not have asked for the entry
+        # (R12); this one reports it as missing and goes on.
         undecided = (EntryVerdict.ABSENT, EntryVerdict.UNDECIDABLE)
         return self.next <= self.proven and verdict in undecided
 
     def answers(self) -> dict[BookieId, Status]:
-        """What the write set has answered about the entry that is next."""
+        """What the members of its write set have answered about the next entry."""
         said = {p: self._reads.answers[p].answer(self.next) for p in self._write_set()}
         return {self._ensemble[p]: status for p, status in said.items() if status is not None}
 
@@ -188,9 +195,10 @@ class EndSearch:
                     self.corrupt[self._ensemble[position], entry_id] = None
 
     def _take_stretch(self) -> list[tuple[EntryId, memoryview]]:
-        """Verified entries, verbatim: all that one member has in a row from the next one on.
+        """Take verified entries, verbatim: from the next on, all that one member holds without a
+        gap.
 
-        What R4 says of the first of them it says of each: one good copy in its write set is there.
+        R4 holds for each of them as for the first: its write set has one good copy.
         """
         first = self.next
         entries = max(map(self._stretch, self._write_set()), key=len)
@@ -217,7 +225,7 @@ class EndSearch:
         self.next = EntryId(self.next + 1)
 
     def ask_on(self) -> list[ReadEntries]:
-        """Go on reading: the next window, or from an idle member that has not spoken so far."""
+        """Read on: the next window, or from idle members that have not answered for `next`."""
         if self.next > self._window_last:
             return self.start()
         busy = self._reads.busy
@@ -228,12 +236,12 @@ class EndSearch:
         ]
 
     def forget_decided(self) -> None:
-        """Drop what members have said of entries that are decided, and the copies with it."""
+        """Drop the answers about decided entries, and their copies."""
         for member in self._reads.answers:
             member.forget_below(self.next)
 
     def stop(self) -> None:
-        """Wait for no answer any more: the end is known, or this attempt is over."""
+        """Ignore all further answers: the end is known, or this attempt is over."""
         self._reads.drop()
 
     def _check(self) -> None:

@@ -1,7 +1,7 @@
-"""The LAC of a ledger, from the members of its last ensemble: who has answered, and is it enough.
+"""Reads the LAC of a ledger from its last ensemble, and judges whether enough members answered.
 
-Asked by readers, and with a fence by recovery. Pure: answers go in by ensemble position; the shells
-are `client.reader` and, through `protocol.recovery`, `client.recovery`.
+Readers use it, and recovery does together with a fence. Pure: it gets answers by ensemble position;
+the shells are `client.reader` and, through `protocol.recovery`, `client.recovery`.
 """
 
 from bookie.errors import UnauthorizedError, UndecidableError
@@ -12,19 +12,19 @@ from bookie.protocol.status import Status
 
 
 class LacRead:
-    """Highest LAC known to enough of an ensemble that no acknowledged entry's LAC is missed.
+    """Collects the answers of an ensemble and finds the highest LAC.
 
-    `lac` is right (if perhaps low) at any time, `is_covered` says that it is as fresh as the moment
-    the question was put.
+    `lac` is right at any time, if perhaps low. Once `is_covered`, so many members have answered
+    that `lac` is at least what was acknowledged when the question was sent.
     """
 
     def __init__(self, metadata: LedgerMetadata, *, fence: bool = False) -> None:
         self._metadata = metadata
         """The ledger as seen when the members of its last ensemble were asked."""
         self._fence = fence
-        """True when the question fences: then coverage means that the old writer is shut out."""
+        """True when the read fences: then `is_covered` means that the old writer is shut out."""
         self._answers: dict[int, Status] = {}
-        """By ensemble position, 0 <= position < E; the last answer of each counts."""
+        """The last answer of each member, by ensemble position, 0 <= position < E."""
         self.lac = NO_ENTRY
         """Highest LAC of an OK answer; never falls."""
 
@@ -38,7 +38,7 @@ class LacRead:
 
     @property
     def is_covered(self) -> bool:
-        """True when no ack quorum is left among the members that do not count (R2)."""
+        """True when the members without a definite answer cannot form an ack quorum (R2)."""
         covered = [position for position, status in self._answers.items() if self._counts(status)]
         return fence_covers(
             covered,
@@ -49,25 +49,28 @@ class LacRead:
 
     def _counts(self, status: Status) -> bool:
         # UNKNOWN comes only from a bookie whose unclean boot has fenced the ledger durably, so it
-        # is fenced like the others (R26); its LAC is no word to go by, which only costs reads.
+        # counts as fenced like the others (R26). Its LAC is missing, which costs only more reads.
         return status.is_known or (self._fence and status is Status.UNKNOWN)
 
     @property
     def is_refused(self) -> bool:
-        """True when every answer is that the key is wrong.
+        """True when every member says that the key is wrong.
 
-        A single member may have learned a wrong key, of whoever asked it first after it lost its
-        disks: it is unknown like one that is down. All of them are no accident.
+        A single member may have learned a wrong key from the first client after it lost its disks:
+        it counts as unknown, like one that is down. When all of them say so, the caller's key is
+        wrong.
         """
         return set(self._answers.values()) == {Status.UNAUTHORIZED}
 
     def text(self) -> str:
-        """Who has answered what, for messages: `bookie-0: OK, bookie-2: UNREACHABLE`."""
+        """What each member has answered, for messages: `bookie-0: OK, bookie-2: UNREACHABLE`."""
         ensemble = self._metadata.last_fragment.ensemble
         return ", ".join(f"{ensemble[p]}: {s.name}" for p, s in sorted(self._answers.items()))
 
     def result(self) -> EntryId:
-        """The LAC; UnauthorizedError by all, or UndecidableError when nobody could say anything."""
+        """The LAC. UnauthorizedError when all refused, UndecidableError when no member could
+        answer.
+        """
         if self.is_refused:
             raise UnauthorizedError(self._metadata.ledger_id)
         if not any(status.is_known for status in self._answers.values()):

@@ -22,7 +22,7 @@ class LedgerState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """Entries from `first_entry_id` on, up to the next fragment, live on this ensemble."""
+    """The entries from `first_entry_id` up to the next fragment, and the ensemble that has them."""
 
     first_entry_id: EntryId
     ensemble: tuple[BookieId, ...]
@@ -41,19 +41,19 @@ class LedgerMetadata:
     """At least one; starts rise from 0; each ensemble has E bookies."""
     digest_type: DigestType = DigestType.CRC32C
     password: bytes = field(default=b"", repr=False)
-    """Kept by the store as it is; bookies see only the master key that is derived from it."""
+    """The store keeps it as it is; bookies see only the master key that is derived from it."""
     state: LedgerState = LedgerState.OPEN
     last_entry_id: EntryId = NO_ENTRY
-    """The end, -1 = empty; means something only when CLOSED."""
+    """The last entry, -1 = the ledger is empty; valid only when CLOSED."""
     length: int = 0
-    """Payload bytes up to the end; means something only when CLOSED, and may be 0 of a ledger
-    whose recovery could not read its last entry."""
+    """Payload bytes up to the end; valid only when CLOSED, and 0 when the recovery could not read
+    the last entry."""
     ctime_ms: int = 0
-    """When it was created, in milliseconds of the client's clock; for people."""
+    """When the ledger was created, in milliseconds of the client's clock; for people only."""
     creation_token: int = 0
-    """Tells our own retried create from a collision of ids (cToken)."""
+    """Distinguishes our own retried create from a collision of ids (cToken)."""
     custom: Mapping[str, bytes] = field(default_factory=dict)
-    """Values of the application, and ours under `bookie-operator.`; kept through every change."""
+    """Values of the application, and ours under `bookie-operator.`; every change keeps them."""
 
     def __post_init__(self) -> None:
         if not self.ensemble_size >= self.write_quorum >= self.ack_quorum >= 1:
@@ -96,7 +96,9 @@ class LedgerMetadata:
     def closed(
         self, last_entry_id: EntryId, *, length: int, fragments: Sequence[Fragment] | None = None
     ) -> "LedgerMetadata":
-        """The closing value: end, length and, after a recovery, its fragments in one (R14)."""
+        """The closing value: end, length and, after a recovery, the new fragments, in one write
+        (R14).
+        """
         assert not self.is_closed
         assert last_entry_id >= NO_ENTRY
         return replace(

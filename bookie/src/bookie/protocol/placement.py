@@ -1,9 +1,8 @@
-"""Which racks the copies of an entry are on, and which bookie keeps them apart: pure.
+"""The racks that an entry's copies are in, and the choice of bookies that keeps them apart: pure.
 
 BookKeeper's rack-aware rule: every write set of an ensemble spans at least
-`minNumRacksPerWriteQuorum` racks, or all there are. Striping is minded: it is the write sets that
-are judged, never the ensemble as a whole. A bookie whose rack nobody knows is taken to be in a rack
-of its own.
+`minNumRacksPerWriteQuorum` racks, or all there are. Because of striping each write set is judged,
+never the ensemble as a whole. A bookie whose rack is unknown counts as in a rack of its own.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,20 +13,21 @@ from typing import Final
 from bookie.ids import BookieId
 
 DEFAULT_RACK: Final = "/default-rack"
-"""Rack of a registered bookie that names none."""
+"""The rack of a registered bookie that names none."""
 MIN_RACKS: Final = 2
 """BookKeeper's default of `minNumRacksPerWriteQuorum`."""
 SOFT_RACKS: Final = 2
-"""Fewer, and one rack holds all copies of an entry."""
+"""The soft rule's minimum: with fewer, one rack holds all copies of an entry."""
 
 
 class Adherence(IntEnum):
-    """How an ensemble keeps to the rule, in Apache's words and numbers."""
+    """How well an ensemble keeps to the rule, in Apache's words and numbers."""
 
     FAIL = 1
-    """Some write set lies in one rack, though there are more."""
+    """Some write set lies in one rack, though there are more racks."""
     MEETS_SOFT = 3
-    """No write set lies in one rack, yet some spans fewer than are asked for."""
+    """No write set lies in one rack, but some write set spans fewer racks than the rule asks
+    for."""
     MEETS_STRICT = 5
 
 
@@ -36,9 +36,9 @@ class Racks:
     """Where bookies are, and how many racks a write set has to span."""
 
     of: Mapping[BookieId, str] = field(default_factory=dict)
-    """Network location (`/row-1/rack-2`) by bookie; one that is not in it may be anywhere."""
+    """Network location (`/row-1/rack-2`) by bookie; a bookie that is not in it may be anywhere."""
     min_racks: int = MIN_RACKS
-    """Racks for a write set, >= 1; fewer count where fewer are known."""
+    """Racks that a write set has to span, >= 1; if fewer racks are known, all of them."""
 
     @property
     def count(self) -> int:
@@ -46,23 +46,23 @@ class Racks:
         return len(set(self.of.values()))
 
     def needed(self, write_quorum: int) -> tuple[int, int]:
-        """Racks that a write set has to span: by the strict rule, and by the soft one."""
+        """How many racks a write set has to span: by the strict rule, and by the soft one."""
         strict = min(write_quorum, self.min_racks, self.count)
         return strict, min(strict, SOFT_RACKS)
 
     def place(self, bookie_id: BookieId) -> str:
-        """The bookie's rack; a rack of its own when it is not known."""
+        """The bookie's rack; a rack of its own when the bookie's rack is unknown."""
         return self.of.get(bookie_id, f"?{bookie_id}")
 
 
 NO_RACKS: Final = Racks()
-"""Nothing is known of racks: nothing is misplaced, and no bookie is better placed than another."""
+"""No rack is known: no entry is misplaced, and no bookie is a better choice than another."""
 
 
 def write_set_spans(
     ensemble: Sequence[BookieId], *, write_quorum: int, racks: Racks
 ) -> tuple[int, ...]:
-    """How many racks each write set spans, by the position it begins at."""
+    """How many racks each write set spans, by the ensemble position that it begins at."""
     places = [racks.place(bookie_id) for bookie_id in ensemble]
     size = len(places)
     return tuple(
@@ -72,7 +72,7 @@ def write_set_spans(
 
 
 def adherence(ensemble: Sequence[BookieId], *, write_quorum: int, racks: Racks) -> Adherence:
-    """How this ensemble keeps to the rule; its worst write set counts."""
+    """How well this ensemble keeps to the rule; its worst write set counts."""
     strict, soft = racks.needed(write_quorum)
     spans = min(write_set_spans(ensemble, write_quorum=write_quorum, racks=racks))
     if spans < soft:
@@ -90,7 +90,7 @@ def choose(
 ) -> BookieId | None:
     """Choose the bookie for this position; None when every candidate is in the ensemble already.
 
-    The first of those that keep to the rule best, and among these span most racks.
+    The first candidate among those that keep to the rule best and then span the most racks.
     """
     strict, _soft = racks.needed(write_quorum)
 
@@ -108,7 +108,8 @@ def spread(
 ) -> tuple[BookieId, ...]:
     """An ensemble of the first `size` candidates, or of others where that keeps to the rule better.
 
-    Greedy: position by position the first candidate that adds a rack to what is beside it.
+    Greedy: for each position it takes the first candidate whose rack is not among those of the
+    chosen bookies that share a write set with the position.
     """
     assert size <= len(candidates)
     chosen: list[BookieId] = []
@@ -123,6 +124,6 @@ def spread(
 
 
 def _beside(chosen: Sequence[BookieId], *, size: int, write_quorum: int) -> list[BookieId]:
-    """Those chosen so far that share a write set with the next position."""
+    """The bookies chosen so far that share a write set with the next position."""
     reach, at = write_quorum - 1, len(chosen)
     return [b for n, b in enumerate(chosen) if at - n <= reach or n + size - at <= reach]

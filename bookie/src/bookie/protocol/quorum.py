@@ -41,8 +41,8 @@ def fence_covers(
     """True when each of the E write sets has fewer than Qa members outside `known` (R2).
 
     `known`: ensemble positions that answered with authority (fenced, or a denial that fences).
-    A plain count over the ensemble is wrong with striping: E4/Qw2/Qa2 with positions 0 and 1 known
-    leaves {2, 3} free to acknowledge.
+    Counting over the whole ensemble is wrong with striping: with E4/Qw2/Qa2 and positions 0 and 1
+    known, {2, 3} can still acknowledge.
     """
     return all(
         sum(

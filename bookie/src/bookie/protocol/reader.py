@@ -4,8 +4,8 @@ One `RangeRead` reads entries of one fragment that the ledger is known to hold: 
 end, or acknowledged (at most the LAC). It asks one member of an entry's write set at a time and
 goes to the next copy when one is missing, corrupt or silent. Shell: `client.reader`.
 
-Where an event leads. An answer to another question than the one that is out changes nothing, in
-whatever state (R17):
+The next state for each event. An answer to any read but the one that is out changes nothing in any
+state (R17):
 
 | state | event | next state |
 |---|---|---|
@@ -33,20 +33,21 @@ from bookie.protocol.quorum import write_set_positions
 from bookie.protocol.status import Status
 
 RANGE_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Payload bytes after which a range read asks no more, whatever it was asked for."""
+"""A range read ends early once it has this many payload bytes."""
 
 
 def judge_read(
     ledger_id: LedgerId, entry_id: EntryId, answers: Mapping[BookieId, Status], *, end: EntryId
 ) -> BookieError:
-    """What it means that no member of the write set returned a good copy (R5).
+    """The error to raise when no member of the write set returned a good copy (R5).
 
-    `end`: the closed end, or the LAC of an open ledger. Beyond it the entry is simply not there.
-    Within it only denials from all are a definite loss; any other answer leaves it open.
+    `end`: the closed end, or the LAC of an open ledger. Beyond it the ledger has no such entry.
+    Within it the loss is definite only if every member denies the entry; any other answer leaves it
+    undecided.
     """
     if entry_id > end:
         return NoSuchEntryError(ledger_id, entry_id, last=end)
-    if set(answers.values()) == {Status.UNAUTHORIZED}:  # of a few: they learned a wrong key
+    if set(answers.values()) == {Status.UNAUTHORIZED}:  # a few alone may have learned a wrong key
         return UnauthorizedError(ledger_id)
     if all(status.is_denial for status in answers.values()):
         return DataLossError(ledger_id, entry_id)
@@ -54,7 +55,9 @@ def judge_read(
 
 
 def check_bounds(ledger_id: LedgerId, *, first: EntryId, last: EntryId, end: EntryId) -> None:
-    """Entries past the end may lie on bookies for ever; they are not the ledger's (R15)."""
+    """Raise NoSuchEntryError for a range past `end`: bookies may hold such entries, but they do not
+    belong to the ledger (R15).
+    """
     if last > end:
         raise NoSuchEntryError(ledger_id, EntryId(max(first, end + 1)), last=end)
 
@@ -67,10 +70,10 @@ def ask_order(
     suspects: Collection[BookieId],
     turn: int,
 ) -> tuple[BookieId, ...]:
-    """The write set in the order to ask, suspects last.
+    """The members of the entry's write set in the order to ask them, suspects last.
 
-    Ensemble order, started at `turn` to spread load: the same for all entries of a range, so that
-    one bookie is asked for as many of them as it has.
+    It is the order of the ensemble, started at position `turn` to spread the load. All entries of a
+    range use the same order, so that each bookie is asked for as many of them as it has.
     """
     size = len(ensemble)
     positions = sorted(
@@ -81,7 +84,9 @@ def ask_order(
 
 
 def piece_end(metadata: LedgerMetadata, *, first: EntryId, last: EntryId, size: int) -> EntryId:
-    """The last entry to read in one go from `first` on: of its fragment, at most `size` entries."""
+    """The last entry to read in one request from `first` on: within its fragment, at most `size`
+    entries.
+    """
     starts = (fragment.first_entry_id for fragment in metadata.fragments)
     border = next((start - 1 for start in starts if start > first), last)
     return EntryId(min(border, last, first + size - 1))
@@ -89,7 +94,7 @@ def piece_end(metadata: LedgerMetadata, *, first: EntryId, last: EntryId, size: 
 
 @dataclass(frozen=True, slots=True)
 class AskRange:
-    """Read this range from this bookie; answer with `RangeRead.on_read`."""
+    """Read this range from this bookie; pass the answer to `RangeRead.on_read`."""
 
     op: int
     bookie_id: BookieId
@@ -99,9 +104,11 @@ class AskRange:
 
 @dataclass(frozen=True, slots=True)
 class ReadEnded:
-    """The payloads in order, or why there are none. `corrupt`: bad copies met on the way.
+    """The payloads in order, or the error why there are none. `corrupt`: bad copies seen during the
+    read.
 
-    Fewer payloads than were asked for, never none: the bound on their bytes was reached.
+    It has fewer payloads than were asked for, but at least one, if the limit on their bytes was
+    reached.
     """
 
     payloads: tuple[bytes, ...]
@@ -110,9 +117,10 @@ class ReadEnded:
 
 
 class RangeRead:
-    """Entries `first`..`last`, all of one fragment. One question is out at any time.
+    """A read of entries `first`..`last`, all of one fragment. At most one request is out at any
+    time.
 
-    It asks no more once it has `bytes_max` of payloads, and ends with those.
+    Once it has `bytes_max` of payloads, it asks for no more and ends with those.
     """
 
     def __init__(
@@ -130,37 +138,39 @@ class RangeRead:
         assert 0 <= first <= last <= end and bytes_max > 0
         assert metadata.fragment_of(first) == metadata.fragment_of(last)
         self._metadata = metadata
-        """The ledger as seen by the caller; never read again here."""
+        """The ledger as the caller sees it; this read never fetches it again."""
         self._ensemble = metadata.fragment_of(first).ensemble
-        """Of the one fragment that holds `first`..`last`."""
+        """The ensemble of the one fragment that holds `first`..`last`."""
         self._codec = codec
         """Verifies copies (R8)."""
         self._first = first
         self._last = last
         """0 <= first <= last <= end."""
         self._end = end
-        """The closed end, or the LAC: an entry beyond it may be absent, one within it may not."""
+        """The closed end, or the LAC: an entry beyond it may be absent, an entry within it may
+        not."""
         self._suspects = suspects
-        """Bookies to ask last. Not ideal: the caller's own set, which other reads may change."""
+        """Bookies to ask last. Not ideal: it is the caller's own set, which other reads may
+        change."""
         self._turn = turn
-        """Ensemble position to begin at, modulo E: spreads reads over the members."""
+        """Ensemble position to begin at, modulo E; it spreads reads over the members."""
         self._bytes_left = bytes_max
-        """Payload bytes that may still be taken; the read ends at 0 or below."""
+        """Payload bytes that the read may still take; it ends at 0 or below."""
         self._ops = itertools.count(1)
-        """Numbers of questions, rising."""
+        """Numbers for requests, rising."""
         self._asked: AskRange | None = None
-        """The question that is out; None before `start` and once the read has ended."""
+        """The request that is out; None before `start` and once the read has ended."""
         self._members: dict[BookieId, MemberAnswers[bytes]] = {}
-        """What each bookie asked so far has said; a subset of the ensemble."""
+        """The answers of each bookie asked so far; the bookies are a subset of the ensemble."""
         self._next = first
-        """The entry that is wanted next, first <= next <= last + 1."""
+        """The next entry to read, first <= next <= last + 1."""
         self._payloads: list[bytes] = []
         """Payloads of `first`..next - 1, in order."""
         self._corrupt: dict[tuple[BookieId, EntryId], None] = {}
-        """Copies that did not verify, in the order met; a set."""
+        """Copies that did not verify, in the order they were seen; an ordered set."""
 
     def start(self) -> AskRange | ReadEnded:
-        """The first question. Call once."""
+        """The first request. Call this once."""
         step = self._advance()
         self._check()
         return step
@@ -168,7 +178,9 @@ class RangeRead:
     def on_read(
         self, op: int, status: Status, reply: RangeReply | None
     ) -> AskRange | ReadEnded | None:
-        """The next step; None when the answer is to another question than the one that is out."""
+        """Take an answer and return the next step; None when the answer is not to the request that
+        is out.
+        """
         asked = self._asked
         if asked is None or asked.op != op:
             return None
@@ -208,7 +220,7 @@ class RangeRead:
         return self._end_with(None)
 
     def _orders(self) -> list[tuple[BookieId, ...]]:
-        """By entry id modulo the ensemble's size: all entries are of one fragment."""
+        """`ask_order` by entry id modulo E; that suffices, as all entries are of one fragment."""
         size = self._metadata.ensemble_size
         return [
             ask_order(
@@ -222,7 +234,9 @@ class RangeRead:
         ]
 
     def _take(self, order: tuple[BookieId, ...]) -> bool:
-        """All that the first member with a good copy of the next entry has, up to a gap."""
+        """Take the payloads up to a gap from the first member with a good copy of the next entry;
+        False when no member has one.
+        """
         for bookie_id in order:
             member = self._members.get(bookie_id)
             if member is None:
@@ -253,7 +267,9 @@ class RangeRead:
         return ReadEnded(payloads, error, tuple(self._corrupt))
 
     def _check(self) -> None:
-        """What holds after each event: one for each answer of a bookie, not for each entry."""
+        """Assert the invariants after each event. It runs once for each answer of a bookie, not for
+        each entry.
+        """
         assert self._first <= self._next <= self._last + 1
         assert len(self._payloads) == self._next - self._first
         assert self._asked is None or self._next == self._asked.first <= self._asked.last

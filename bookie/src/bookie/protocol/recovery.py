@@ -1,7 +1,7 @@
 """Recovery of one ledger: fence it, find its end, write back what is found, close it. Sans-I/O.
 
 Events go in, ordered effects come out; the shell is `client.recovery`. One object is one attempt:
-it ends in Recovered or Abort and ignores what comes after. What it does in each phase:
+it ends with the effect Recovered or Abort and ignores all later events. What it does in each phase:
 
 MARK    compare-and-set to IN_RECOVERY, before any bookie is asked (R11)
 FENCE   fencing LAC reads to the last ensemble until every write set is covered (R2, R9)
@@ -11,8 +11,9 @@ SETTLE  the end is known: wait until every write-back has its ack quorum (R14); 
         written back, read the length from the last entry known
 CLOSE   one compare-and-set: fragments, last id, length, CLOSED; lost to a CLOSED value: adopt (R15)
 
-Where an event may lead. It may also leave the phase as it is, as every event without a row does;
-answers that nobody waits for change nothing (R17). What leads to OVER gives Recovered or Abort:
+The possible next phases for each event. An event may also leave the phase as it is, and an event
+without a row always does; answers that nobody waits for change nothing (R17). A step to OVER
+returns Recovered or Abort:
 
 | phase | event | next phase |
 |---|---|---|
@@ -61,16 +62,17 @@ from bookie.protocol.status import Status
 from bookie.protocol.writeback import WriteBack
 
 WRITE_BACK_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Reading pauses while more than this is on its way back."""
+"""Reading pauses while write-backs of more than this many bytes are under way."""
 METADATA_CONFLICTS_MAX: Final = 32
-"""Lost compare-and-sets of one attempt; more means a duel that retrying at once cannot win."""
+"""How many compare-and-sets one attempt may lose; with more, another client is writing all the
+time, and retrying at once cannot win."""
 ACCEPTED_LOSS_KEY: Final = "bookie-operator.accepted-loss"
-"""Custom metadata of a ledger a person let close at a possible loss: written by the closing
-compare-and-set itself, so that no such close can lack its record (S33)."""
+"""Key in the custom metadata of a ledger that a person allowed to close at a possible loss. The
+closing compare-and-set itself writes it, so that no such close can lack its record (S33)."""
 
 
 class RecoveryPhase(Enum):
-    """How far one attempt is; the table above says what leads from one to the next."""
+    """How far one attempt is; the table above shows the transitions."""
 
     MARK = "mark"
     FENCE = "fence"
@@ -81,11 +83,12 @@ class RecoveryPhase(Enum):
 
 
 _SEARCHED: Final = (Status.NO_SUCH_LEDGER, Status.NO_SUCH_ENTRY, Status.UNKNOWN, Status.IO_ERROR)
-"""Answers of a member that has looked: all others may have the entry once they are back."""
+"""Answers of a member that has searched for the entry; a member with any other answer may still
+have it."""
 
 
 class Recovery:
-    """One attempt. Call `start`, then feed every answer back until Recovered or Abort comes out."""
+    """One attempt. Call `start`, then pass in every answer until Recovered or Abort comes out."""
 
     def __init__(
         self,
@@ -98,40 +101,42 @@ class Recovery:
     ) -> None:
         assert window > 0
         self.phase = RecoveryPhase.MARK
-        """How far this attempt is; never goes back."""
+        """The phase of this attempt; it never goes back."""
         self._metadata = metadata
         """The ledger as last written or read: IN_RECOVERY from FENCE on, with the same fragments
-        until OVER; CLOSED only when OVER."""
+        until OVER."""
         self._version = version
-        """Of `_metadata` in the store: what the next compare-and-set names."""
+        """The version of `_metadata` in the store; the next compare-and-set expects it."""
         self._codec = EntryCodec(metadata.ledger_id, metadata.digest_type, password)
         """Verifies copies (R8)."""
         self._accepted_loss = accepted_loss
-        """A person's decision, None = there is none; honoured only at the entry that it names."""
+        """A person's decision, None = there is none; it applies only at the entry that it names."""
         self._has_accepted = False
-        """True when the end was decided by `_accepted_loss`: the closing write records it."""
+        """True when `_accepted_loss` decided the end: the closing write records it."""
         self._window = window
-        """Entries in one window of reads, > 0."""
+        """How many entries are in one window of reads, > 0."""
         self._ops = itertools.count(1)
-        """Numbers of questions, rising; none is used twice in an attempt."""
+        """Numbers for requests, rising; none is used twice in an attempt."""
         self._conflicts = 0
-        """Lost compare-and-sets, 0 <= conflicts <= METADATA_CONFLICTS_MAX until OVER."""
+        """How many compare-and-sets were lost, 0 <= conflicts <= METADATA_CONFLICTS_MAX until
+        OVER."""
         self._fence_ops: dict[int, int] = {}
-        """Fences that are out in FENCE: ensemble position by number of the question."""
-        # Not ideal: the three below are made again where their phase begins, since only then it is
-        # known where to start. Until then they are empty, for an attempt that ends early.
+        """Fencing reads without an answer, in FENCE: ensemble position by number of the request."""
+        # Not ideal: the three objects below are created again when their phase begins, since only
+        # then it is known where to start. Until then they are empty, for an attempt that ends
+        # early.
         self._fences = LacRead(metadata, fence=True)
-        """Answers to the fences; covers the last ensemble from READ on."""
+        """Answers to the fencing reads; from READ on they cover the last ensemble."""
         self._search = EndSearch(metadata, self._codec, lac=NO_ENTRY, window=window, ops=self._ops)
-        """What was read; its `end` is final from SETTLE on."""
+        """The search for the end; its `end` is final from SETTLE on."""
         self._writeback = WriteBack(metadata, lac=NO_ENTRY, ops=self._ops)
-        """What goes back; empty from CLOSE on. Its fragments are what the close writes."""
+        """The write-back; it has nothing pending from CLOSE on. The close writes its fragments."""
         self._is_paused = False
-        """True in READ while too much is on its way back: no member is asked on."""
+        """True in READ while too many bytes are being written back: no member is asked for more."""
         self._length_reads = MemberReads(self._codec, (), ops=self._ops, fence=False)
-        """In SETTLE, when nothing was found: reads of the last entry known, for the length."""
+        """In SETTLE, when no entry was found: reads of the last known entry, for the length."""
         self._length = 0
-        """Payload bytes of the ledger; 0 while nobody could say. A figure for people."""
+        """Payload bytes of the ledger, for people only; 0 while no member could say."""
 
     @property
     def ledger_id(self) -> LedgerId:
@@ -139,7 +144,7 @@ class Recovery:
 
     # MARK
     def start(self) -> list[Effect]:
-        """The first effects; a CLOSED ledger is returned as it is, for ever (R18)."""
+        """Begin the attempt. A ledger that is CLOSED already is returned as it is (R18)."""
         effects = self._mark()
         self._check()
         return effects
@@ -152,7 +157,7 @@ class Recovery:
         return [WriteMetadata(self._metadata.in_recovery(), self._version)]
 
     def on_metadata_written(self, metadata: LedgerMetadata, version: int) -> list[Effect]:
-        """A WriteMetadata won."""
+        """A WriteMetadata succeeded."""
         effects: list[Effect] = []
         if self.phase is RecoveryPhase.MARK:
             self._metadata, self._version = metadata, version
@@ -163,7 +168,9 @@ class Recovery:
         return effects
 
     def on_metadata_conflict(self, metadata: LedgerMetadata, version: int) -> list[Effect]:
-        """A WriteMetadata lost, or its outcome is unknown: what a linearizable re-read shows."""
+        """A WriteMetadata lost, or its outcome is unknown; `metadata` is what a linearizable
+        re-read shows.
+        """
         effects: list[Effect] = []
         if self.phase in (RecoveryPhase.MARK, RecoveryPhase.CLOSE):
             effects = self._write_again(metadata, version)
@@ -179,7 +186,7 @@ class Recovery:
         if self.phase is RecoveryPhase.MARK:
             self._metadata, self._version = metadata, version
             return self._mark()
-        # Another recoverer may be at work; what we found holds only for the ensembles we asked.
+        # Another recoverer may be at work; our findings hold only for the ensembles that we asked.
         if metadata.state is LedgerState.OPEN or metadata.fragments != self._metadata.fragments:
             return self._abort(self._conflict("its fragments changed during recovery"))
         self._metadata, self._version = metadata, version
@@ -200,7 +207,7 @@ class Recovery:
         return effects
 
     def on_lac(self, op: int, status: Status, lac: EntryId) -> list[Effect]:
-        """An answer to FenceLac; `lac` counts only with OK."""
+        """Take the answer to a FenceLac; `lac` counts only with OK."""
         effects: list[Effect] = []
         if self.phase is RecoveryPhase.FENCE and op in self._fence_ops:
             self._fences.on_lac(self._fence_ops.pop(op), status, lac)
@@ -231,7 +238,7 @@ class Recovery:
         return list(self._search.start())
 
     def on_read(self, op: int, status: Status, reply: RangeReply | None) -> list[Effect]:
-        """An answer to ReadEntries."""
+        """Take the answer to a ReadEntries."""
         effects: list[Effect] = []
         if self.phase is RecoveryPhase.READ and self._search.on_read(op, status, reply):
             effects = self._judge()
@@ -253,7 +260,9 @@ class Recovery:
         return effects + self._stop(verdict)
 
     def _stop(self, verdict: EntryVerdict) -> list[Effect]:
-        """The entry is denied: the end is the one before. Undecidable: close nothing (R4)."""
+        """If the entry is denied, the end is the entry before. If it is undecidable, close nothing
+        (R4), unless a person has accepted its loss.
+        """
         if verdict is EntryVerdict.ABSENT:
             return self._settle()
         entry_id, answers = self._search.next, self._search.answers()
@@ -268,14 +277,14 @@ class Recovery:
         return self._abort(UndecidedError(self.ledger_id, entry_id, answers, denials_needed=needed))
 
     def _ask_on(self) -> list[Effect]:
-        """Go on reading, unless too much is on its way back: `on_added` comes here again then."""
+        """Read on, unless too many bytes are being written back: then `on_added` reads on."""
         self._search.forget_decided()
         self._is_paused = self._writeback.pending_bytes > WRITE_BACK_BYTES_MAX
         return [] if self._is_paused else list(self._search.ask_on())
 
     # Write-back events
     def on_added(self, op: int, status: Status) -> list[Effect]:
-        """An answer to AddRun."""
+        """Take the answer to an AddRun."""
         effects: list[Effect] = []
         if self.phase in (RecoveryPhase.READ, RecoveryPhase.SETTLE):
             effects = list(self._writeback.on_added(op, status)) + self._go_on()
@@ -283,7 +292,7 @@ class Recovery:
         return effects
 
     def on_replacement(self, position: int, bookie_id: BookieId | None) -> list[Effect]:
-        """An answer to Replace: the bookie chosen, or None when there is none."""
+        """Take the answer to a Replace: the bookie chosen, or None when there is none."""
         effects: list[Effect] = []
         if self.phase in (RecoveryPhase.READ, RecoveryPhase.SETTLE):
             effects = list(self._writeback.on_replacement(position, bookie_id)) + self._go_on()
@@ -309,8 +318,8 @@ class Recovery:
         if self._search.length is not None or end == NO_ENTRY:
             self._length = self._search.length or 0
             return self._close_when_settled()
-        # Nothing was written back: the length is in the last entry known, which an earlier
-        # fragment may hold. It is a figure for people; the end does not hang on it.
+        # Nothing was written back, so the length is in the last known entry, which may be in an
+        # earlier fragment. The length is for people only; the end does not depend on it.
         members = write_set(
             end,
             ensemble=self._metadata.fragment_of(end).ensemble,
@@ -368,7 +377,7 @@ class Recovery:
         return [outcome]
 
     def _check(self) -> None:
-        """What holds after each event; recovery is not a hot path."""
+        """Assert the invariants after each event; recovery is not a hot path."""
         if self.phase is RecoveryPhase.OVER:
             return
         assert not self._metadata.is_closed and self._conflicts <= METADATA_CONFLICTS_MAX
@@ -376,7 +385,7 @@ class Recovery:
             assert self._metadata.state is LedgerState.IN_RECOVERY
         if self.phase is RecoveryPhase.FENCE:
             assert self._fence_ops and not self._fences.is_covered
-        if self.phase is RecoveryPhase.READ:  # somebody has still to answer
+        if self.phase is RecoveryPhase.READ:  # some member has yet to answer
             assert self._writeback.pending if self._is_paused else self._search.is_waiting
         if self.phase is RecoveryPhase.SETTLE:
             assert self._writeback.pending or self._length_reads.busy

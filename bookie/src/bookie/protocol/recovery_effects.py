@@ -1,4 +1,6 @@
-"""What one recovery attempt asks of its shell, and how it ends. Values only; see `recovery`."""
+"""The effects that one recovery attempt returns to its shell, and its two ends. Values only; see
+`recovery`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +14,9 @@ from bookie.protocol.writeback import AddRun, Replace
 
 @dataclass(frozen=True, slots=True)
 class WriteMetadata:
-    """Compare-and-set; answer with `on_metadata_written`, or re-read and `on_metadata_conflict`."""
+    """Compare-and-set this metadata; answer with `on_metadata_written`, or re-read and answer with
+    `on_metadata_conflict`.
+    """
 
     metadata: LedgerMetadata
     version: int
@@ -20,7 +24,7 @@ class WriteMetadata:
 
 @dataclass(frozen=True, slots=True)
 class FenceLac:
-    """A fencing LAC read; answer with `on_lac`."""
+    """Send a fencing LAC read; answer with `on_lac`."""
 
     op: int
     bookie_id: BookieId
@@ -28,7 +32,7 @@ class FenceLac:
 
 @dataclass(frozen=True, slots=True)
 class ReadEntries:
-    """A range read, fencing if `fence`; answer with `on_read`."""
+    """Send a range read, fencing if `fence`; answer with `on_read`."""
 
     op: int
     bookie_id: BookieId
@@ -39,7 +43,7 @@ class ReadEntries:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """An entry at or below a proven LAC that nobody could return: lost, or its holders are away."""
+    """An entry at or below a proven LAC that no member returned: lost, or its holders are down."""
 
     entry_id: EntryId
     answers: Mapping[BookieId, Status]
@@ -51,20 +55,20 @@ class Recovered:
 
     metadata: LedgerMetadata
     version: int
-    """Of `metadata` in the store."""
+    """The version of `metadata` in the store."""
     adopted: bool
-    """Somebody else closed it: what this attempt has found is void."""
+    """Another client closed it: the findings of this attempt do not count."""
     recovered: int = 0
-    """Entries written back."""
+    """How many entries were found and written back."""
     corrupt: tuple[tuple[BookieId, EntryId], ...] = ()
-    """Bad copies seen."""
+    """Corrupt copies that the attempt saw."""
     missing: tuple[Missing, ...] = ()
-    """Entries that were acknowledged and could not be returned; ids rise."""
+    """Acknowledged entries that no member could return; ids rise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Abort:
-    """The attempt closed nothing; `missing` and `corrupt` as in Recovered."""
+    """The attempt closed nothing; `error` says why. `missing` and `corrupt` are as in Recovered."""
 
     error: BookieError
     corrupt: tuple[tuple[BookieId, EntryId], ...] = ()
@@ -78,8 +82,8 @@ Effect = WriteMetadata | FenceLac | ReadEntries | AddRun | Replace | Recovered |
 class AcceptedLoss:
     """A person's decision to close before `first_entry_id` although its loss is only possible.
 
-    Honoured only if every member of its write set answered, no copy appeared, and exactly that
-    entry is the one that cannot be decided. `record` is kept in the ledger's metadata.
+    It applies only if every member of the entry's write set answered, none has a copy, and exactly
+    this entry is the one that cannot be decided. `record` goes into the ledger's metadata.
     """
 
     first_entry_id: EntryId

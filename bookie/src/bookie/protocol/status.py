@@ -1,4 +1,4 @@
-"""The one vocabulary of answers of a bookie; each wire maps it to its own numbers (R7)."""
+"""The answers that a bookie can give; each wire maps them to its own numbers (R7)."""
 
 from enum import IntEnum
 
@@ -25,7 +25,8 @@ class Status(IntEnum):
     NOT_READY = 10
     """Booting or stopping."""
     UNREACHABLE = 11
-    """Never sent by a bookie: the client's own word for no answer (refused, cut off, timed out)."""
+    """No bookie sends this: the client sets it when there is no answer (refused, cut off, timed
+    out)."""
 
     @property
     def is_denial(self) -> bool:
@@ -34,5 +35,5 @@ class Status(IntEnum):
 
     @property
     def is_known(self) -> bool:
-        """True for OK and denials: what counts toward fence coverage."""
+        """True for OK and denials: these answers count toward fence coverage."""
         return self is Status.OK or self.is_denial

@@ -1,9 +1,10 @@
 """Write-back of recovered entries: recovery adds, their acks, and local ensemble changes.
 
-Part of `recovery`. Entries go, verbatim and as runs, to the write set in the current *local*
-ensemble; an entry counts once its ack quorum is made of write-back acks, never of reads (R13). A
-member that fails is replaced locally only: the closing compare-and-set writes the fragments, so a
-second recoverer never reads from bookies that had nothing (spec 72a4003).
+Part of `recovery`. It sends entries, verbatim and as runs, to their write set in the current
+*local* ensemble; an entry is safe once Qa members have acknowledged the write-back, and a read
+never counts as an ack (R13). A member that fails is replaced only locally: the closing
+compare-and-set writes the fragments, so a second recoverer never reads from bookies that had
+nothing (spec 72a4003).
 """
 
 from bisect import bisect_right
@@ -22,7 +23,7 @@ from bookie.protocol.quorum import write_set_positions
 from bookie.protocol.status import Status
 
 RUN_BYTES_MAX: Final = 1024 * 1024
-"""Entries are grouped into runs of about this size; one larger entry travels alone."""
+"""Entries are grouped into runs of at most this size; a larger entry gets a run of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class AddRun:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Choose a bookie for this ensemble position, none of `exclude`; `on_replacement` answers."""
+    """Choose a bookie for this position, none of `exclude`; answer with `on_replacement`."""
 
     position: int
     ensemble: tuple[BookieId, ...]
@@ -49,29 +50,30 @@ _Run = tuple[Pattern, tuple[EntryId, ...]]
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """Entries that the member at an ensemble position has still to acknowledge."""
+    """A run that was sent to the member at `position`, and that it has yet to acknowledge."""
 
     position: int
     entry_ids: tuple[EntryId, ...]
 
 
 class WriteBack:
-    """Entries on their way back, until each has its ack quorum."""
+    """The entries being written back, until each has its ack quorum."""
 
     def __init__(self, metadata: LedgerMetadata, *, lac: EntryId, ops: Iterator[int]) -> None:
         self.fragments = metadata.fragments
-        """The local view; all but the last are as in the metadata store, until the close."""
+        """The local view of the fragments; until the close, all but the last are as in the metadata
+        store."""
         self.failure: BookieError | None = None
         """Why no entry can be written back any more; ends the recovery."""
         self._metadata = metadata
-        """The ledger as seen at the start: its quorums."""
+        """The ledger as seen at the start; used for its quorums."""
         self._lac = lac
-        """Of every run that is sent; never changes: a LAC that moves would show readers what may
-        be excluded (R16)."""
+        """The LAC in every run that is sent. It never changes: a LAC that rises would show readers
+        entries that the close may still exclude (R16)."""
         self._ops = ops
-        """Numbers of questions; shared by a whole attempt, so that none is used twice."""
+        """Numbers for requests; the whole attempt shares them, so that none is used twice."""
         self._sent: dict[int, _Sent] = {}
-        """Runs without an answer, by number; none to a member that has failed."""
+        """Runs without an answer, by number; none to a failed member."""
         size = metadata.ensemble_size
         self._write_sets = [
             write_set_positions(
@@ -79,28 +81,29 @@ class WriteBack:
             )
             for residue in range(size)
         ]
-        """Positions that hold an entry, by its id modulo E."""
+        """Ensemble positions that store an entry, by its id modulo E."""
         striped = metadata.write_quorum < size
         self._pattern = Pattern(metadata.write_quorum, size) if striped else CONSECUTIVE
-        """How the ids of one member's share follow each other."""
+        """The pattern of the ids in one member's share."""
         self._pending: dict[EntryId, Buffer] = {}
-        """Entries without their ack quorum, verbatim; ids rise."""
+        """Entries that lack their ack quorum, verbatim; ids rise."""
         self._pending_bytes = 0
         """Sum of the sizes of `_pending`."""
         self._acked: list[set[EntryId]] = [set() for _ in range(size)]
-        """Pending entries that the member of now has acknowledged, by position."""
+        """By position: pending entries that its present member has acknowledged."""
         self._failed: dict[int, Status] = {}
         """Positions whose member failed and is not replaced yet, with its last answer."""
         self._asking: int | None = None
-        """The failed position that a bookie is being chosen for; one at a time."""
+        """The failed position for which the shell is choosing a bookie; one at a time."""
         self._chosen: dict[int, BookieId] = {}
-        """Chosen for failed positions while nothing was pending: a fragment needs an entry to
-        start at, so the next `add` begins it. Empty while anything is pending."""
+        """Bookies chosen for failed positions while nothing was pending. A fragment needs an entry
+        to start at, so the next `add` puts them into the ensemble. Empty while anything is
+        pending."""
         self._hopeless: set[int] = set()
-        """Failed positions that no bookie can be found for. Not ideal: never tried again, an
-        attempt that fails for it is repeated as a whole."""
+        """Failed positions for which there is no bookie. Not ideal: this attempt never tries them
+        again; if it fails for that reason, the whole attempt is repeated."""
         self._refused: set[BookieId] = set()
-        """Members that were replaced: never chosen again in this attempt."""
+        """Members that were replaced; this attempt never chooses them again."""
 
     @property
     def pending(self) -> int:
@@ -130,7 +133,9 @@ class WriteBack:
         return effects
 
     def distrust(self, bookie_id: BookieId) -> None:
-        """This member returned a corrupt copy: it keeps that one, so its acks mean nothing."""
+        """Replace a member that returned a corrupt copy: it would keep that copy, so its acks mean
+        nothing.
+        """
         if bookie_id in self.ensemble:
             self._fail(self.ensemble.index(bookie_id), Status.IO_ERROR)
 
@@ -139,7 +144,7 @@ class WriteBack:
         self._sent = {o: s for o, s in self._sent.items() if s.position != position}
 
     def on_added(self, op: int, status: Status) -> list[WriteBackEffect]:
-        """A bookie's answer to one AddRun; unknown ops belong to replaced members (R17)."""
+        """Take a bookie's answer to one AddRun; unknown ops belong to replaced members (R17)."""
         sent = self._sent.pop(op, None)
         if sent is None:
             return []
@@ -153,7 +158,7 @@ class WriteBack:
         return effects
 
     def on_replacement(self, position: int, bookie_id: BookieId | None) -> list[WriteBackEffect]:
-        """The bookie chosen for a Replace, None when there is none to choose."""
+        """Take the answer to a Replace: the bookie chosen, or None when there is none."""
         if position != self._asking:
             return []
         self._asking = None
@@ -171,7 +176,8 @@ class WriteBack:
 
     def _acknowledge(self, sent: _Sent) -> None:
         self._acked[sent.position] |= self._pending.keys() & sent.entry_ids
-        # In order, so that a local fragment can start at the first entry that is not safe yet.
+        # Entries become safe in order, so that a local fragment can start at the first one that is
+        # not.
         safe = list(takewhile(self._is_safe, self._pending))
         for entry_id in safe:
             self._pending_bytes -= len(self._pending.pop(entry_id))
@@ -189,10 +195,12 @@ class WriteBack:
             replacements={position: bookie_id},
         )
         del self._failed[position]
-        self._acked[position].clear()  # the new member has none of them
+        self._acked[position].clear()  # the new member has no entry yet
 
     def _repair_ensemble(self) -> list[WriteBackEffect]:
-        """Ask for the next replacement, one at a time; give up when acks cannot be reached."""
+        """Ask for the next replacement, one at a time; set `failure` when an entry cannot get its
+        acks.
+        """
         settled = self._hopeless | self._chosen.keys()
         wanted = [p for p in sorted(self._failed) if p not in settled]
         if not self._pending or self._asking is not None:
@@ -230,7 +238,9 @@ class WriteBack:
         return self._write_sets[entry_id % len(self._write_sets)]
 
     def _send(self, positions: Sequence[int], ids: Sequence[EntryId]) -> list[WriteBackEffect]:
-        """Each position's share of these entries; equal shares and equal runs are made once."""
+        """Send each position its share of these entries; equal shares and equal runs are built
+        once.
+        """
         effects: list[WriteBackEffect] = []
         runs: dict[tuple[EntryId, ...], list[_Run]] = {}
         frames: dict[tuple[EntryId, ...], Buffer] = {}
@@ -274,8 +284,8 @@ class WriteBack:
             at = end
 
     def _row_end(self, ids: Sequence[EntryId], at: int, end: int) -> int:
-        """Up to where ids that start at `at` follow the pattern, `end` at most."""
-        if self._pattern is CONSECUTIVE:  # the distance from id to index grows at each gap
+        """The index up to which the ids from `at` on follow the pattern, at most `end`."""
+        if self._pattern is CONSECUTIVE:  # id minus index grows at each gap
             distance = ids[at] - at
             return bisect_right(range(end), distance, lo=at, key=lambda k: ids[k] - k)
         reached = at
@@ -284,7 +294,7 @@ class WriteBack:
         return reached
 
     def _check(self) -> None:
-        """What holds after each event, that is for each run and not for each entry."""
+        """Assert the invariants after each event; that is once a run, not once an entry."""
         failed = self._failed.keys()
         assert (self._pending_bytes > 0) == bool(self._pending)
         assert self._chosen.keys() <= failed and self._hopeless <= failed

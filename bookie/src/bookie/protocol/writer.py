@@ -1,10 +1,10 @@
 """The writer of one ledger: payloads in, runs out, acks in order, ensemble changes, close.
 
 A state object without I/O, driven by the shell in `client.writer`: every event is a method that
-returns effects, to be carried out in the order given. Work is per run, never per entry, except
-for building the entries themselves.
+returns effects, and the shell carries them out in the order given. The work is per run, never per
+entry, except for building the entries themselves.
 
-Phases; whatever a row does not name changes nothing there:
+The phases. In each phase, an event without a row changes nothing:
 
 | phase | event | then |
 |---|---|---|
@@ -29,10 +29,10 @@ Acks. A batch is acknowledged when each of its runs is stored by Qa distinct mem
 and the generation of that position they were sent for (R17): once a member has failed, nothing it
 says later about earlier sends counts.
 
-Ensemble change (R20). Choosing the start (LAC + 1) freezes the LAC until the compare-and-set has
-an outcome. While an attempt may still land in the store (outcome unknown) the same value is written
-again, because an ack given in between could end up in a fragment that names other bookies. There
-is one change at a time; members that fail meanwhile wait for the next one.
+Ensemble change (R20). Choosing the start (LAC + 1) freezes the LAC until the compare-and-set has an
+outcome. While an attempt may still land in the store (outcome unknown) the same value is written
+again, because an ack given in between could end up in a fragment that names other bookies. There is
+one change at a time; members that fail meanwhile wait for the next one.
 """
 
 from collections import deque
@@ -74,7 +74,8 @@ from bookie.protocol.writer_effects import (
 )
 
 CONFLICTS_MAX: Final = 32
-"""Lost compare-and-sets in a row, on a ledger still OPEN, after which the writer stops."""
+"""The writer stops after it has lost more compare-and-sets in a row on a ledger that is still
+OPEN."""
 
 
 class Phase(Enum):
@@ -93,15 +94,15 @@ class _Change:
     """An ensemble change under way; `proposed` is None until replacements are known."""
 
     first_entry_id: EntryId
-    """Of the fragment that it begins, or whose ensemble it replaces."""
+    """First entry of the fragment that the change begins, or whose ensemble it replaces."""
     proposed: LedgerMetadata | None = None
 
 
 class Writer:
     """The add pipeline of one OPEN ledger, from its creation to its close.
 
-    `metadata` and `version` are what the store holds. `buffers`: where frames are built, those of
-    several writers. Events return effects; after `Failed` or `Closed` no event has any.
+    `metadata` and `version` are what the store holds. Frames are built in `buffers`, which several
+    writers may share. Events return effects; after `Failed` or `Closed` no event returns any.
     """
 
     def __init__(
@@ -117,41 +118,46 @@ class Writer:
         self.metadata = metadata
         """Committed: what the store holds, as far as this writer knows. OPEN until it is CLOSED."""
         self.version = version
-        """Of `metadata` in the store."""
+        """The version of `metadata` in the store."""
         self._ensemble = metadata.last_fragment.ensemble
-        """Of `metadata`; positions are places in it."""
+        """The last ensemble of `metadata`; positions are indexes into it."""
         self.phase = Phase.OPEN
         """CLOSING from `close` on; CLOSED and STOPPED are final."""
         self.error: BookieError | None = None
-        """What ended the writer; not None exactly when STOPPED."""
+        """The error that ended the writer; not None exactly when STOPPED."""
         self.lac = NO_ENTRY
         """Every id up to it is stored by its ack quorum; only grows, frozen during a change."""
         self._limits = limits or WriterLimits()
         self._gathered = BatchQueue(metadata, batch_bytes=self._limits.batch_bytes, buffers=buffers)
-        """Numbers and encodes what is appended; holds what was not sent yet."""
+        """Numbers and encodes the appended payloads; holds those that are not sent yet."""
         self._was_single = False
-        """What went last was one entry: whoever appends waits for each one."""
+        """The last batch was a single entry: probably the application waits for each ack."""
         self._length_acked = 0
         """Payload bytes up to and including `lac`."""
         self._batches: deque[Batch] = deque()
-        """Sent and not acknowledged, by rising id; in_flight_batches of the limits at most."""
+        """Batches sent and not acknowledged, in order; at most in_flight_batches of the limits."""
         self._runs: dict[int, PendingRun] = {}
-        """By run id: those of `_batches`, and acknowledged ones that a member has yet to answer."""
+        """By run id: the runs of `_batches`, and acknowledged runs that a member has yet to
+        answer."""
         self._lag_bytes = 0
-        """Frames of `_runs`; beyond lag_bytes_max of the limits nothing more is sent."""
+        """Bytes of the frames of `_runs`; beyond lag_bytes_max of the limits nothing more is
+        sent."""
         self._generations = [0] * metadata.ensemble_size
-        """Of each position: how often it has failed or was replaced (R17)."""
+        """By position: how often its member has failed or was replaced (R17)."""
         self._recipients: dict[int, tuple[Recipient, ...]] = {}
-        """By positions as bits, of this ensemble and these generations."""
+        """Cache of recipients, by positions as bits, for the present ensemble and generations."""
         self._down = 0
-        """Positions whose member has failed and is not replaced, as bits."""
+        """Positions, as bits, whose member has failed and is not replaced."""
         self._change: _Change | None = None
         """The ensemble change under way; only while OPEN or CLOSING."""
         self._conflicts = 0
-        """Compare-and-sets lost in a row; CONFLICTS_MAX at most while OPEN or CLOSING."""
+        """How many compare-and-sets were lost in a row; at most CONFLICTS_MAX while OPEN or
+        CLOSING."""
 
     def _check(self) -> None:
-        """What holds between events. Hot: the tests call it (`writer_sim`), the shell does not."""
+        """Assert the invariants between events. As events are hot, only tests call it
+        (`writer_sim`).
+        """
         assert NO_ENTRY <= self.lac <= self._gathered.last_pushed <= self.last_appended
         assert (self.error is not None) == (self.phase is Phase.STOPPED)
         assert self._lag_bytes == sum(run.frame_bytes for run in self._runs.values())
@@ -159,7 +165,7 @@ class Writer:
         assert all(not run.waiting & run.stored for run in self._runs.values())
         assert self._change is None or self.phase in (Phase.OPEN, Phase.CLOSING)
 
-    # What a shell may ask
+    # Questions of the shell
 
     @property
     def last_appended(self) -> EntryId:
@@ -199,10 +205,10 @@ class Writer:
     # Events: appending
 
     def append(self, payloads: Sequence[bytes]) -> EntryId:
-        """Queue payloads; the id of the last. Nothing is sent before `pump`.
+        """Queue payloads and return the id of the last. Nothing is sent before `pump`.
 
-        Raises the error that ended the writer, LedgerClosedError, or BadRequestError when one of
-        them is too large: then none of them is queued.
+        Raises the error that ended the writer, LedgerClosedError, or BadRequestError when a payload
+        is too large; in each case it queues none of them.
         """
         self._check_open()
         self._gathered.append(payloads)
@@ -216,8 +222,10 @@ class Writer:
 
     @property
     def goes_at_once(self) -> bool:
-        """True when `pump` should not wait for more payloads: nothing is under way, and what went
-        last was one entry, so that its writer waits for each."""
+        """True when the shell should `pump` without waiting for more payloads: nothing is in
+        flight, and the last batch was a single entry, so the application probably waits for each
+        ack.
+        """
         return self._was_single and not self._batches
 
     def _check_open(self) -> None:
@@ -227,7 +235,7 @@ class Writer:
             raise LedgerClosedError(self.metadata.ledger_id)
 
     def pump(self) -> list[Effect]:
-        """Send what is queued as far as the limits let it."""
+        """Send queued payloads as far as the limits allow."""
         effects: list[Effect] = []
         while self._gathered.queued and self._may_push():
             effects += self._push(self._gathered.take(lac=self.lac))
@@ -253,7 +261,7 @@ class Writer:
         return in_flight < limits.gather_batches or self._gathered.is_full
 
     def _sent(self, run: PendingRun, positions: int) -> SendRun:
-        """What sends it to the members there, who have yet to answer from now on."""
+        """Make the effect that sends a run to these positions, and wait for their answers."""
         run.waiting |= positions
         recipients = self._recipients.get(positions) or self._recipients_at(positions)
         return send_run((run.run_id, run.frame, recipients))
@@ -268,7 +276,9 @@ class Writer:
     # Events: replies of bookies
 
     def replied(self, run_id: int, sender: Recipient, status: Status) -> list[Effect]:
-        """A member answered one send. Late, repeated and replaced members' answers do nothing."""
+        """A member answered one send. An answer that is late, repeated or of a replaced member does
+        nothing.
+        """
         bookie_id, position, generation = sender
         bit = 1 << position
         run = self._runs.get(run_id)
@@ -286,7 +296,7 @@ class Writer:
                 self._forget_if_done(run)
             elif run.stored.bit_count() >= self.metadata.ack_quorum:
                 return self._advance()
-            # All that this answer may bring is room for more.
+            # This answer can only make room for more.
             return self.pump() if self._gathered.queued else []
         if status is Status.FENCED:
             return self.fail(LedgerFencedError(self.metadata.ledger_id))
@@ -302,7 +312,9 @@ class Writer:
         return self._member_failed(position)
 
     def _advance(self) -> list[Effect]:
-        """Acknowledge in order, as far as the committed ensemble stores it, and send more."""
+        """Acknowledge batches in order, as far as the committed ensemble stores them, and send
+        more.
+        """
         if self._change is not None or self.phase is not _OPEN:
             return []
         quorum, before = self.metadata.ack_quorum, self.lac
@@ -327,7 +339,7 @@ class Writer:
         return self._begin_change()
 
     def _drop_answers(self, positions: int) -> None:
-        """Nothing these positions answer to earlier sends counts from here on."""
+        """From now on ignore what these positions answer to earlier sends."""
         self._recipients.clear()
         for position in positions_of(positions):
             self._generations[position] += 1
@@ -338,7 +350,7 @@ class Writer:
     # Events: ensemble change (R20)
 
     def retry_change(self) -> list[Effect]:
-        """Ask again for the replacements that could not be had."""
+        """Ask again for the replacements that were not available before."""
         return self._begin_change()
 
     def _begin_change(self) -> list[Effect]:
@@ -348,10 +360,11 @@ class Writer:
         return [NeedReplacement(self._ensemble, self.missing)]
 
     def replace(self, replacements: Mapping[int, BookieId]) -> list[Effect]:
-        """Replacements for some or all of the failed positions.
+        """The shell has chosen replacements for some or all of the failed positions.
 
-        A position may get its own bookie back (nothing else was left and it is reachable again):
-        the pending runs are sent to it once more. If nothing else changes, no fragment does.
+        A position may get its own bookie back (if it is reachable again and there is no other): the
+        pending runs are sent to it once more. If nothing else changes, the fragments stay as they
+        are.
         """
         change = self._change
         if change is None or change.proposed is not None:
@@ -373,9 +386,9 @@ class Writer:
         return [WriteMetadata(change.proposed, self.version)]
 
     def no_replacement(self) -> list[Effect]:
-        """No bookie can be had now: go on with the members left, as far as they suffice.
+        """No bookie is available now: go on with the remaining members, as far as they suffice.
 
-        What the failed member stored before it failed counts: it is still in the committed
+        Entries that the failed member stored before count, as it is still in the committed
         ensemble. `retry_change` asks again.
         """
         if self._change is None or self._change.proposed is not None:
@@ -384,7 +397,7 @@ class Writer:
         return self._advance()
 
     def store_answered(self, metadata: LedgerMetadata, version: int) -> list[Effect]:
-        """What the store holds after a WriteMetadata: our value, or, re-read, anyone's.
+        """The store holds `metadata` after a WriteMetadata: our value, or the value of a re-read.
 
         The shell re-reads (linearizable) after a lost compare-and-set and after an attempt whose
         outcome is unknown.
@@ -394,7 +407,7 @@ class Writer:
         if metadata.state is not LedgerState.OPEN:
             return self._ended_in_store(metadata)
         if version == self.version:
-            # Our attempt has not landed but still may: only the same value keeps its meaning.
+            # Our write has not landed but still may, so only the same value may be written again.
             return self._write_again()
         change = self._change
         is_ours = (
@@ -429,7 +442,9 @@ class Writer:
     def _committed(
         self, metadata: LedgerMetadata, version: int, *, readmitted: int
     ) -> list[Effect]:
-        """Adopt what the store holds: un-ack replaced positions, resend, then evaluate in order."""
+        """Adopt what the store holds: drop the acks of replaced positions, send their runs again,
+        then acknowledge in order.
+        """
         replaced = readmitted | bits(
             position
             for position, (old, new) in enumerate(
@@ -453,7 +468,7 @@ class Writer:
     # Events: the end
 
     def close(self) -> list[Effect]:
-        """Close the ledger at the LAC (R21). Adds above it fail, their outcome unknown."""
+        """Close the ledger at the LAC (R21). Adds above it fail, and their outcome is unknown."""
         if self.phase is not _OPEN:
             return []
         self.phase = Phase.CLOSING
@@ -467,7 +482,9 @@ class Writer:
         return effects + self._write_closed()
 
     def fail(self, error: BookieError) -> list[Effect]:
-        """Stop for good: pending adds are of unknown outcome, the ledger stays as it is."""
+        """Stop this writer permanently: the outcome of pending adds is unknown, and the ledger
+        stays as it is.
+        """
         if self.phase in (Phase.CLOSED, Phase.STOPPED):
             return []
         self.phase, self.error, self._change = Phase.STOPPED, error, None

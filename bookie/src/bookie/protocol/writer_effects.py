@@ -1,4 +1,4 @@
-"""What the core of the writer tells its shell to do: values, in the order to be carried out.
+"""The effects of the writer's core, which its shell carries out in order. Values only.
 
 From `protocol.writer` to `client.writer`.
 """
@@ -14,7 +14,9 @@ from bookie.protocol.ledger import LedgerMetadata
 
 
 class Recipient(NamedTuple):
-    """Who gets a run: a bookie, its position in the ensemble, and how often that has failed."""
+    """A bookie that gets a run, its position in the ensemble, and the position's `generation`: how
+    often its member has failed or was replaced.
+    """
 
     bookie_id: BookieId
     position: int
@@ -22,7 +24,9 @@ class Recipient(NamedTuple):
 
 
 class SendRun(NamedTuple):
-    """Send `frame` to all of these; hand each one's status to `replied`, with run and recipient."""
+    """Send `frame` to all `recipients`; pass the status of each to `replied`, with run and
+    recipient.
+    """
 
     run_id: int
     frame: Buffer
@@ -52,7 +56,7 @@ class NeedReplacement:
 
 @dataclass(frozen=True, slots=True)
 class WriteMetadata:
-    """Compare-and-set; hand what the store then holds to `store_answered`."""
+    """Compare-and-set this metadata; pass what the store then holds to `store_answered`."""
 
     metadata: LedgerMetadata
     version: int
