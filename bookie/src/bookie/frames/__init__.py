@@ -1,5 +1,6 @@
-"""Bytes of entries and runs: layout, building, parsing, checksums. No rule of a protocol.
+"""The bytes of entries and runs: their layout, building, parsing and checksums. No protocol rules.
 
-`entry` is BookKeeper's format of one entry, `frame` ours of many. There is one builder (`build`),
-one parser (`frame.parse_run`) and one verifier of digests (`digests`). Start at `frame`.
+`entry` has BookKeeper's format of one entry, `frame` our format of a run of entries. There is one
+builder (`build`), one parser (`frame.parse_run`) and one verifier of digests (`digests`). Start at
+`frame`.
 """

@@ -1,38 +1,41 @@
-"""Memory for big frames, sent or received, used again when nobody looks at it any more.
+"""Reusable memory for big frames, sent or received.
 
-A fresh MiB is 256 page faults and as many pages to clear: for 1 KiB entries as much work as their
-digests. Whoever still holds a view of a frame (a run not answered by all, a socket that has not
-taken it) keeps its buffer from being used again: a buffer that is looked at refuses to be resized,
-and that is asked each time.
+A fresh MiB costs 256 page faults, and the kernel clears as many pages: for 1 KiB entries that is as
+much work as their digests. A buffer is reused only when no view of it is left. A run that a member
+has not answered, or a socket that has not sent a frame, still holds such a view. `take` finds out
+by resizing the buffer: Python refuses to resize a bytearray that has a view.
 """
 
 from collections import deque
 from typing import Final
 
 KEPT_FRAME_BYTES_MIN: Final = 64 * 1024
-"""Smaller frames are cheap to allocate each time."""
+"""Smaller frames get fresh memory each time, which is cheap."""
 STEP_BYTES: Final = 256 * 1024
-"""Buffers are multiples of it, so that frames of about one size fit each other's."""
+"""The size of a buffer is a multiple of this, so that frames of similar size can share buffers."""
 LOOKED_AT_MAX: Final = 2
-"""How many kept buffers a frame tries: runs are answered in about the order of their sending."""
+"""How many kept buffers `take` tries. Few suffice, as runs are answered roughly in the order in
+which they were sent."""
 
 
 class FrameBuffers:
-    """Shared by writers or by channels, within one thread. Keeps at most `bytes_max`."""
+    """A pool of buffers that several writers or channels of one thread share. It keeps at most
+    `bytes_max`.
+    """
 
     def __init__(self, *, bytes_max: int = 48 * 1024 * 1024) -> None:
         self._bytes_max = bytes_max
         self._kept: deque[bytearray] = deque()
-        """In use or not, the one that was tried longest ago in front."""
+        """The pooled buffers, in use or not; the one that was tried longest ago comes first."""
         self._kept_bytes = 0
-        """Of `_kept`; at most `_bytes_max`."""
+        """Total size of `_kept`; at most `_bytes_max`."""
 
     @property
     def kept_bytes(self) -> int:
         return self._kept_bytes
 
     def take(self, size: int) -> memoryview:
-        """`size` bytes of any content, to be written by the caller."""
+        """Return `size` bytes of undefined content, for the caller to fill."""
         if size < KEPT_FRAME_BYTES_MIN:
             return memoryview(bytearray(size))
         for _ in range(min(LOOKED_AT_MAX, len(self._kept))):

@@ -1,4 +1,4 @@
-"""The one builder of run frames, and the frame of a recovery copy. The layout is in `frame`."""
+"""Builds run frames, and changes the header of copied ones. The layout is in `frame`."""
 
 import struct
 from collections.abc import Iterable, Sequence
@@ -32,10 +32,11 @@ from bookie.frames.frame import (
 from bookie.ids import EntryId, LedgerId
 
 _SINGLE_TAIL: Final = struct.Struct(">qqqIHHIII")
-"""What follows the checksum in the header of a run of one entry, and the entry's length."""
+"""The header behind the checksum, and the entry's length, of a run of one entry."""
 _SINGLE_ENTRY_AT: Final = FRAME_START.size + _SINGLE_TAIL.size
 _PART_BYTES_MIN: Final = 4096
-"""Parts that are longer, on average, are put into the frame one by one: joining copies twice."""
+"""Parts that are longer on average are copied into the frame one by one: joining them first would
+copy them twice."""
 
 
 def build_run(
@@ -49,15 +50,16 @@ def build_run(
     flags: int = 0,
     buffers: FrameBuffers | None = None,
 ) -> Buffer:
-    """The frame of these entries, whose ids follow `pattern` from `first_entry_id`.
+    """Build the frame of these entries, whose ids follow `pattern` from `first_entry_id` on.
 
-    `entries`: each verbatim, as a buffer or as a row of an array; with `heads` (of one width) only
-    what follows its head. `buffers`: where the frame's memory comes from. FrameError when the frame
-    would be too long.
+    `entries`: the entries verbatim, as buffers or as rows of an array; with `heads` (all of one
+    width) only the payloads that follow the heads. `buffers`: the pool from which the frame's
+    memory comes. FrameError when the frame would be too long.
     """
     count = len(entries)
     if count == 1:
-        # Whoever waits for each entry sends one of these for each: nothing is made for a column.
+        # A client that waits for the ack of each entry sends only such frames, so this path makes
+        # no column of lengths.
         head = b"" if heads is None else bytes(heads[0])
         entry = entries[0].tobytes() if isinstance(entries, np.ndarray) else entries[0]
         size = len(head) + len(entry)
@@ -86,24 +88,26 @@ def build_run(
 
 
 def recovery_add(run: RunFrame, *, lac: EntryId) -> memoryview:
-    """The same entries as a recovery's; the checksum follows from the one that the frame had.
+    """Turn a frame into a recovery add of the same entries; the new checksum is derived from the
+    old one.
 
-    In the frame's own memory where that can be written: a MiB takes long to copy, and whoever asked
-    a bookie for a frame has it to themselves. `run` is not to be used any more.
+    It changes the frame in place if the memory is writable: copying a MiB takes long, and a client
+    that asked a bookie for a frame is its only user. Do not use `run` afterwards.
     """
     return _under_header(run, lac=lac, flags=FLAG_RECOVERY)
 
 
 def plain_copy(run: RunFrame) -> memoryview:
-    """The same frame without the right of a recovery: it takes no other copy's place.
+    """Turn a frame into a plain add, without the recovery flag: a bookie does not replace a copy
+    with it.
 
-    In the frame's own memory where that can be written; `run` is not to be used any more.
+    It changes the frame in place if the memory is writable. Do not use `run` afterwards.
     """
     return _under_header(run, lac=run.lac, flags=run.flags & ~FLAG_RECOVERY)
 
 
 def _under_header(run: RunFrame, *, lac: EntryId, flags: int) -> memoryview:
-    """The entries verbatim under a header with these."""
+    """The frame with the entries verbatim and a header with this LAC and these flags."""
     frame = memoryview(bytearray(run.buffer)) if run.buffer.readonly else run.buffer
     old, entries_at = bytes(frame[:FRAME_HEADER_BYTES]), FRAME_HEADER_BYTES + 4 * run.count
     new = _header(
@@ -122,14 +126,16 @@ def _under_header(run: RunFrame, *, lac: EntryId, flags: int) -> memoryview:
 
 
 def _column(entries: Sequence[Buffer] | Octets, width: int) -> tuple[bytes, int, bool]:
-    """The column of lengths, their sum, and whether all are the same; `width`: of each head."""
+    """The column of entry lengths, their sum, and whether all are equal. `width`: length of each
+    head.
+    """
     count = len(entries)
     if isinstance(entries, np.ndarray):
         length = entries.shape[1] + width
         return length.to_bytes(4, "big") * count, length * count, True
     if count > FEW_ENTRIES_MAX:
         lengths = np.fromiter(map(len, entries), np.int64, count) + width
-        # Of nothing but heads no array of payloads can be made.
+        # If the payloads are empty, no array can be made of them.
         is_even = bool(lengths[0] > width and (lengths == lengths[0]).all())
         return lengths.astype(LENGTHS).tobytes(), int(lengths.sum()), is_even
     few = [width + len(entry) for entry in entries]
@@ -139,9 +145,9 @@ def _column(entries: Sequence[Buffer] | Octets, width: int) -> tuple[bytes, int,
 def _fill(
     body: memoryview, entries: Sequence[Buffer] | Octets, heads: Heads | None, *, is_even: bool
 ) -> None:
-    """Put the entries behind each other, each behind its head."""
+    """Copy the entries into `body` one after the other, each behind its head."""
     if is_even and (heads is not None or isinstance(entries, np.ndarray)):
-        # Of one length: a rectangle, whose columns are copied as a whole.
+        # All entries have one length: they form a rectangle, whose columns are copied as a whole.
         rows = np.frombuffer(body, np.uint8).reshape(len(entries), -1)
         width = 0
         if heads is not None:
@@ -174,7 +180,7 @@ def _header(
     pattern: Pattern,
     flags: int,
 ) -> bytes:
-    """Without the checksum; FrameError when the frame would be too long."""
+    """A frame header whose checksum is still 0; FrameError when the frame would be too long."""
     assert 0 < count <= RUN_ENTRIES_MAX
     frame_bytes = FRAME_HEADER_BYTES + 4 * count + body_bytes
     if frame_bytes > FRAME_BYTES_MAX:

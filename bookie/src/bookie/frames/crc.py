@@ -1,9 +1,9 @@
-"""Checksums from checksums: of joined parts, and of many headers that are nearly alike.
+"""Computes checksums from checksums: of joined parts, and of many headers that are nearly alike.
 
-A crc is affine over GF(2): the checksum of `a + b` is that of `b` xor what becomes of the checksum
-of `a` when as many bytes as `b` has follow, whatever is in them (zlib calls it `crc32_combine`).
-That is four table lookups for each length that is asked for often, or as many as the length has
-bits; no payload is read. Everything up to `header_checksums` is about crc32c.
+A crc is affine over GF(2): the checksum of `a + b` is crc(b) xor shift(crc(a), len(b)), where
+`shift` depends only on the number of bytes that follow (zlib calls this `crc32_combine`). A shift
+takes four table lookups for a length whose table is cached, else four for each bit set in the
+length; no payload is read. All functions before `header_checksums` are about crc32c.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,27 +15,31 @@ from crc32c import crc32c
 from numpy.typing import NDArray
 
 _POWERS: Final = 23
-"""Of two: enough for the bytes of a frame."""
+"""How many powers of two are tabulated: enough for the length of a frame."""
 _BYTES: Final = range(0, 32, 8)
 _FEW: Final = 16
-"""So many are joined sooner one by one."""
+"""Up to so many checksums are joined one by one, which is faster than in pairs."""
 _TABLES_MAX: Final = 256
-"""Of 4 KiB, and as many again as lists."""
+"""How many lengths have a cached table, of 4 KiB each; the cache of the same tables as lists is as
+large."""
 
 _Buffer = bytes | bytearray | memoryview
 Octets = NDArray[np.uint8]
 Checksums = NDArray[np.uint32]
 Checksum = Callable[[_Buffer, int], int]
-"""`crc32c.crc32c` or `zlib.crc32`: of a buffer, begun with the checksum of what is before it."""
+"""`crc32c.crc32c` or `zlib.crc32`: a function of a buffer and the checksum of the bytes before
+it."""
 _Table = list[list[int]]
-"""For each byte of a checksum, least first, and each value of it: what becomes of it."""
+"""The shift, by byte of a checksum (least significant first) and by value of that byte."""
 
 
 # ---- parts, one behind the other ----------------------------------------------------------------
 
 
 def shifted(checksum: int, behind: int) -> int:
-    """What becomes of a checksum when `behind` bytes follow: xor it with that of these bytes."""
+    """Shift a checksum by `behind` bytes; xor the result with the checksum of these bytes to join
+    both.
+    """
     assert behind >> _POWERS == 0
     for power, table in enumerate(_powers()):
         if behind >> power & 1:
@@ -44,14 +48,14 @@ def shifted(checksum: int, behind: int) -> int:
 
 
 def all_shifted(checksums: Checksums, behind: int) -> Checksums:
-    """What becomes of each of these checksums when `behind` bytes follow."""
+    """Shift each of these checksums by `behind` bytes."""
     return _all_looked_up(_table(behind), checksums)
 
 
 def joined(checksums: Checksums, *, each: int) -> int:
-    """The checksum of parts of `each` bytes, one behind the other, given that of each part."""
+    """The checksum of parts of `each` bytes in a row, from the checksums of the parts."""
     while len(checksums) > _FEW:
-        if len(checksums) % 2:  # nothing ahead of all changes nothing
+        if len(checksums) % 2:  # a checksum 0 in front changes nothing
             checksums = np.concatenate((np.zeros(1, np.uint32), checksums))
         halves = checksums.reshape(-1, 2)
         checksums = all_shifted(np.ascontiguousarray(halves[:, 0]), each) ^ halves[:, 1]
@@ -63,10 +67,11 @@ def joined(checksums: Checksums, *, each: int) -> int:
 
 
 def resealed(checksum: int, old: _Buffer, new: _Buffer, *, behind: int) -> int:
-    """The checksum of `new` and `behind` bytes, given that of `old` and the same bytes.
+    """The checksum of `new` and `behind` further bytes, from that of `old` and the same further
+    bytes.
 
-    A checksum that was wrong, or is by now since a byte has changed, stays wrong, where one that
-    is computed from the bytes would make it right.
+    If the old checksum does not match the bytes, for instance because a byte has changed since, the
+    new one does not match either. A checksum computed afresh would hide the damage.
     """
     assert len(old) == len(new)
     return checksum ^ shifted(crc32c(old) ^ crc32c(new), behind)
@@ -104,24 +109,24 @@ def _table(behind: int) -> Checksums:
 
 @cache
 def _powers() -> list[_Table]:
-    """What 1, 2, 4, ... bytes behind a checksum make of it."""
+    """The tables that shift a checksum by 1, 2, 4, ... bytes."""
     plain = crc32c(b"\0")
     bits = np.array([crc32c(b"\0", 1 << bit) ^ plain for bit in range(32)], np.uint32)
     tables: list[_Table] = []
     for _power in range(_POWERS):
         table = _table_of(bits)
         tables.append(table.tolist())
-        bits = _all_looked_up(table, bits)  # once more: twice as many bytes
+        bits = _all_looked_up(table, bits)  # shifting twice shifts by twice as many bytes
     return tables
 
 
 def _table_of(bits: Checksums) -> Checksums:
-    """For each byte of a checksum and each value of it, from what becomes of each bit."""
+    """The table of a shift, from the shift of each single bit."""
     return np.array([_all_of(bits[low : low + 8]) for low in _BYTES])
 
 
 def _all_of(bits: Checksums) -> Checksums:
-    """What becomes of each value of a byte, from what becomes of its bits."""
+    """The shift of each value of one byte, from the shifts of its bits."""
     found = np.zeros(1, np.uint32)
     for bit in bits:
         found = np.concatenate((found, found ^ bit))
@@ -132,7 +137,8 @@ def _all_of(bits: Checksums) -> Checksums:
 
 
 def header_checksums(headers: Octets, checksum: Checksum) -> Checksums:
-    """The checksum of each row of `headers`, whatever is in them.
+    """The checksum of each row of `headers`. The rows may differ anywhere; it is fast if they
+    differ little.
 
     Headers of one run differ in few columns, the low bytes of entry id and length:
 
@@ -140,7 +146,8 @@ def header_checksums(headers: Octets, checksum: Checksum) -> Checksums:
         00..07 ledger   00..00 01 2b   00..01 29   00..04 ac 00
                                   ^^                     ^^
 
-    so the first one is computed and the others are looked up by the bytes in which they differ.
+    so it computes the first checksum, and derives the others by table lookups for the bytes in
+    which they differ.
     """
     first = headers[0]
     differing = headers ^ first
@@ -151,8 +158,9 @@ def header_checksums(headers: Octets, checksum: Checksum) -> Checksums:
 def similar_checksums(
     differing: Octets, columns: Iterable[int], common: int, checksum: Checksum
 ) -> Checksums:
-    """Checksums of headers that equal one header (whose checksum is `common`) xor `differing`,
-    which is zero outside of these columns."""
+    """Checksums of the headers that equal one header, whose checksum is `common`, xor the rows of
+    `differing`. These rows are zero outside of `columns`.
+    """
     width = differing.shape[1]
     found = np.full(len(differing), common, np.uint32)
     for column in columns:
@@ -162,7 +170,9 @@ def similar_checksums(
 
 @cache
 def _column_table(checksum: Checksum, column: int, width: int) -> Checksums:
-    """What each value of a byte in this column adds to the checksum of `width` zeros."""
+    """By value of the byte in this column: what to xor to the checksum of a row of
+    `width` bytes.
+    """
     zeros = bytes(width)
     plain = checksum(zeros, 0)
     ahead, behind = zeros[:column], zeros[column + 1 :]

@@ -1,12 +1,12 @@
-"""The one verifier of digests: which entries of a parsed run are right, and which are not (R8).
+"""Verifies the digests of a parsed run: which entries are right, and which are corrupt (R8).
 
-`parse_run` has checked that every entry says the ledger and the id that its frame claims for it.
-What is left: the frame is of the ledger asked for, and each digest is right. Three ways, tried in
-this order by what there is:
+`parse_run` has checked that every entry carries the ledger id and the entry id that its frame
+claims. Two checks remain: the frame belongs to the ledger asked for, and each digest is right.
+There are three ways to check the digests:
 
-1. A whole run of many entries of one length with crc32c digests: by one sum, no payload is read.
-2. Anything else: all digests at once, loops over entries run in C.
-3. When one of these says no: entry by entry, to learn which one is wrong.
+1. A whole run of many entries of one length with crc32c digests: one checksum, no payload is read.
+2. Any other run: all digests are computed and compared at once; loops over entries run in C.
+3. When one of these finds a difference: entry by entry, to learn which entries are wrong.
 """
 
 import hmac
@@ -34,25 +34,26 @@ from bookie.frames.frame import (
 from bookie.ids import EntryId
 
 JOINT_ENTRIES_MIN: Final = 256
-"""Fewer are sooner looked at one by one, and each length of entry has tables of its own."""
+"""With fewer entries the second way is faster, and the first needs tables for each length of
+entry."""
 _CRC32C: Final = DigestType.CRC32C
 
 
 @dataclass(frozen=True, slots=True)
 class VerifiedRun:
-    """What was found of the entries of a run within a range of ids."""
+    """Which entries of a run, within a range of ids, are right and which are corrupt."""
 
     ids: Sequence[int]
-    """Of those that are right, rising."""
+    """Ids of the entries whose digest is right, rising."""
     corrupt: Sequence[int]
-    """Ids of the others, rising."""
+    """Ids of the other entries, rising."""
     _run: RunFrame = field(repr=False)
     _places: Sequence[int] = field(repr=False)
-    """Which entries of the run the right ones are: as many as `ids`."""
+    """The index in the run of each entry in `ids`."""
     _head_bytes: int = field(repr=False)
 
     def entries(self) -> Sequence[memoryview]:
-        """The right entries verbatim, as long as the frame's buffer is there."""
+        """The right entries verbatim, as views of the frame's buffer."""
         offsets = self._run.offsets()
         starts, ends = self._bounds(offsets)
         return list(map(self._run.buffer.__getitem__, map(slice, starts, ends)))
@@ -77,7 +78,7 @@ class VerifiedRun:
 
 
 def verify_run(run: RunFrame, codec: EntryCodec, *, first: int, last: int) -> VerifiedRun:
-    """The run's entries with ids `first`..`last`, each digest looked at."""
+    """Verify the digests of the run's entries with ids `first`..`last`."""
     ids = _ids_of(run)
     low, high = bisect_left(ids, first), bisect_right(ids, last)
     ids = ids[low:high]
@@ -100,19 +101,18 @@ def _ids_of(run: RunFrame) -> Sequence[int]:
 
 
 def _are_right_jointly(run: RunFrame, codec: EntryCodec) -> bool:
-    """True when each entry of a run has the digest that it says; False tells nothing.
+    """True when the digest of every entry of the run is right; False decides nothing.
 
-    The digest of an entry and its header tell the checksum of the entry if that digest is right;
-    joined, these tell that of all entries, which the frame's own tells as well. One wrong digest
-    always makes a difference. Several wrong ones make up for each other only as one wrong digest
-    passes for right: by chance, once in 2^32. The frame of an entry of 32 + 4 + n bytes:
+    If the digest of an entry is right, the checksum of the whole entry follows from digest and
+    header. Joined, these give the checksum of all entries, which also follows from the frame's own
+    checksum, and the two must be equal. One wrong digest always makes a difference. Several wrong
+    digests cancel out only by chance, once in 2^32, just as a single wrong digest may match. An
+    entry of 32 + 4 + n bytes in the frame:
 
-        ledger, id, LAC, length   | digest   | payload
-        `begun`: crc32c of these  | `said`   |
-        `heads`: crc32c of these 36 bytes    |
-        `entries`: crc32c of all, if `said` is that of header and payload
+    ledger, id, LAC, length | digest | payload `begun`: crc32c of these | `said` | `heads`: crc32c
+    of these 36 bytes | `entries`: crc32c of all, if `said` is that of header and payload
 
-    Of many entries of one length, with crc32c digests, it says True; of nothing else.
+    It returns True only for runs of many entries of one length with crc32c digests.
     """
     if codec.digest_type is not _CRC32C or run.count < JOINT_ENTRIES_MIN:
         return False
@@ -124,7 +124,7 @@ def _are_right_jointly(run: RunFrame, codec: EntryCodec) -> bool:
     rows = np.frombuffer(run.buffer, np.uint8, offset=int(offsets[0])).reshape(run.count, each)
     begun = header_checksums(rows[:, :ENTRY_HEADER_BYTES], crc32c)
     digests = np.ascontiguousarray(rows[:, ENTRY_HEADER_BYTES:head_bytes])
-    # A checksum goes on over four bytes as over zeros, with these bytes in it beforehand.
+    # Continuing a crc over four bytes equals xoring these bytes into it and continuing over zeros.
     heads = ~all_shifted(~begun ^ digests.view("<u4")[:, 0], len(digests[0]))
     said = digests.view(">u4")[:, 0].astype(np.uint32)
     entries = said ^ all_shifted(begun ^ heads, each - head_bytes)
@@ -132,7 +132,7 @@ def _are_right_jointly(run: RunFrame, codec: EntryCodec) -> bool:
 
 
 def _entries_checksum(run: RunFrame) -> int:
-    """The checksum of all entries together, from that of the frame: they are not read."""
+    """The checksum of all entries together, derived from that of the frame without reading them."""
     entries_at = FRAME_HEADER_BYTES + 4 * run.count
     ahead = crc32c(run.buffer[SEALED_AT:entries_at], START_CHECKSUMS[run.flags])
     whole = int.from_bytes(run.buffer[CHECKSUM_AT:SEALED_AT], "big")
@@ -140,14 +140,16 @@ def _entries_checksum(run: RunFrame) -> int:
 
 
 def _are_right(run: RunFrame, codec: EntryCodec, places: range) -> bool:
-    """True when each of these entries has the digest that it says; False tells nothing of any."""
+    """True when the digest of each entry at these indexes is right; False does not say which one is
+    wrong.
+    """
     buffer, head_bytes = run.buffer, codec.head_bytes
     bounds = run.offsets()[places.start : places.stop + 1]
     sizes = list(map(operator.sub, bounds[1:], bounds))
     shortest = min(sizes)
     if shortest < head_bytes:
         return False
-    # One call cuts header and digest of each, and steps over the payload.
+    # One call to unpack cuts out the header and the digest of each entry, and skips the payloads.
     each = f"{ENTRY_HEADER_BYTES}s{head_bytes - ENTRY_HEADER_BYTES}s%dx"
     if shortest == max(sizes):
         shape = each % (shortest - head_bytes) * len(sizes)
@@ -161,7 +163,7 @@ def _are_right(run: RunFrame, codec: EntryCodec, places: range) -> bool:
 
 
 def _wrong(run: RunFrame, codec: EntryCodec, ids: Sequence[int], places: range) -> set[int]:
-    """The ids of those entries whose digest is wrong."""
+    """The ids among these whose digest is wrong."""
     corrupt: set[int] = set()
     bounds = run.offsets()[places.start : places.stop + 1]
     for entry_id, (start, end) in zip(ids, pairwise(bounds), strict=True):

@@ -1,9 +1,10 @@
-"""BookKeeper's entry format: what a client builds is what is sent, logged, copied and served.
+"""BookKeeper's entry format: a client builds these bytes, and bookies send, log, copy and serve
+them unchanged.
 
 Layout, big-endian: ledger id, entry id, LAC, length (four int64: `length` is the sum of payload
 bytes of the ledger up to and including this entry), digest over those 32 bytes and the payload,
-payload. Digest sizes: CRC32 8, CRC32C 4, HMAC 20 (SHA-1), DUMMY 0.
-Source: bookkeeper-as-implemented 3.1.
+payload. Digest sizes: CRC32 8, CRC32C 4, HMAC 20 (SHA-1), DUMMY 0. Source:
+bookkeeper-as-implemented 3.1.
 """
 
 import hashlib
@@ -29,10 +30,10 @@ from bookie.ids import EntryId, LedgerId
 ENTRY_HEADER: Final = struct.Struct(">qqqq")
 ENTRY_HEADER_BYTES: Final = ENTRY_HEADER.size
 ENTRY_BYTES_MAX: Final = 5 * 1024 * 1024 - 64 * 1024
-"""Largest entry: what BookKeeper's frame limit of 5 MiB leaves."""
+"""The largest entry that fits BookKeeper's frame limit of 5 MiB."""
 
 FEW_ENTRIES_MAX: Final = 16
-"""Up to so many entries are dealt with one by one, more of them as columns of an array."""
+"""Up to so many entries are processed one by one, more of them as columns of an array."""
 
 _CRC32C: Final = struct.Struct(">I")
 _IDS: Final = slice(8, 16)
@@ -41,11 +42,11 @@ _NUMBER: Final = np.dtype(">i8")
 
 Buffer = bytes | bytearray | memoryview
 Heads = Sequence[bytes] | Octets
-"""What stands before the payload of each entry, header and digest: a row of bytes for each."""
+"""For each entry the bytes before its payload: header and digest."""
 
 
 class DigestType(IntEnum):
-    """Which digest guards an entry; the numbers are those of LedgerMetadataFormat."""
+    """The kind of digest in a ledger's entries; the numbers are those of LedgerMetadataFormat."""
 
     CRC32 = 1
     HMAC = 2
@@ -65,16 +66,17 @@ CHECKSUMS: Final[dict[DigestType, Checksum]] = {
     DigestType.CRC32C: crc32c,
     DigestType.CRC32: zlib.crc32,
 }
-"""The digests that are checksums: of the payload, begun with that of the header."""
+"""The digests that are checksums: the checksum of the payload, continued from that of the
+header."""
 STORED: Final[dict[DigestType, np.dtype[Any]]] = {
     DigestType.CRC32C: np.dtype(">u4"),
     DigestType.CRC32: np.dtype(">i8"),
 }
-"""How an entry holds them."""
+"""The type in which an entry stores such a digest."""
 
 
 def master_key(password: bytes) -> bytes:
-    """The 20 bytes a bookie stores and compares for a ledger with this password."""
+    """The 20 bytes that a bookie stores and compares for a ledger with this password."""
     return hashlib.sha1(b"ledger" + password, usedforsecurity=False).digest()
 
 
@@ -104,7 +106,9 @@ def digest_function(kind: DigestType, password: bytes) -> Callable[[bytes, Buffe
 
 
 class EntryHeader(NamedTuple):
-    """The four numbers every entry starts with. `lac` < `entry_id`; `length` in payload bytes."""
+    """The four numbers at the start of every entry. `lac` < `entry_id`; `length` counts payload
+    bytes.
+    """
 
     ledger_id: LedgerId
     entry_id: EntryId
@@ -113,7 +117,7 @@ class EntryHeader(NamedTuple):
 
 
 def parse_header(entry: Buffer) -> EntryHeader:
-    """The header of an entry; FrameError when there are not even 32 bytes."""
+    """The header of an entry; FrameError when it has fewer than 32 bytes."""
     if len(entry) < ENTRY_HEADER_BYTES:
         raise FrameError(f"an entry needs at least {ENTRY_HEADER_BYTES} bytes, found {len(entry)}")
     return EntryHeader._make(ENTRY_HEADER.unpack_from(entry))
@@ -127,28 +131,28 @@ class EntryCodec:
     digest_type: DigestType
     password: bytes = field(repr=False)
     _digest: Callable[[bytes, Buffer], bytes] = field(init=False, repr=False, compare=False)
-    """Of header and payload; made once, since deriving an HMAC's key takes a hash."""
+    """A function of header and payload; made once, since deriving an HMAC's key costs a hash."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_digest", digest_function(self.digest_type, self.password))
 
     @property
     def head_bytes(self) -> int:
-        """Length of what stands before a payload: the header and the digest."""
+        """How many bytes are before a payload: the header and the digest."""
         return ENTRY_HEADER_BYTES + DIGEST_BYTES[self.digest_type]
 
     def encode(self, entry_id: EntryId, payload: bytes, *, lac: EntryId, length: int) -> bytes:
-        """One entry; `length` is the ledger's payload bytes including this payload."""
+        """Build one entry; `length` is the ledger's payload bytes including this payload."""
         return self._head(entry_id, payload, lac, length) + payload
 
     def heads(
         self, first: EntryId, payloads: Sequence[bytes], *, lac: EntryId, length_before: int
     ) -> Heads:
-        """What stands before each payload of entries with consecutive ids from `first`, all with
-        this LAC; `length_before`: the ledger's payload bytes below `first`.
+        """Build the heads (header and digest) of entries with consecutive ids from `first` on, all
+        with this LAC. `length_before`: the ledger's payload bytes before `first`.
 
-        On a writer's path: loops over entries run in C, and nothing is made for each that the
-        garbage collector would look at.
+        Hot for writers: loops over entries run in C, and no entry makes an object that the garbage
+        collector tracks.
         """
         count = len(payloads)
         if count == 1:
@@ -157,7 +161,7 @@ class EntryCodec:
         if count > FEW_ENTRIES_MAX:
             return self._head_rows(first, payloads, lac, length_before)
         lengths = accumulate(map(len, payloads), initial=length_before)
-        next(lengths)  # that before the first
+        next(lengths)  # the length before the first entry
         ids = range(first, first + count)
         headers = list(map(ENTRY_HEADER.pack, repeat(self.ledger_id), ids, repeat(lac), lengths))
         return list(map(add, headers, self.digests(headers, payloads)))
@@ -169,8 +173,9 @@ class EntryCodec:
     def _head_rows(
         self, first: EntryId, payloads: Sequence[bytes], lac: EntryId, length_before: int
     ) -> Octets:
-        """The heads of many entries: numbers go into columns, and only those bytes of the headers
-        that differ within the batch are looked up for the checksums."""
+        """Build the heads of many entries as rows of an array. The checksums are derived by table
+        lookups for only those bytes of the headers that differ within the batch.
+        """
         count = len(payloads)
         rows = np.empty((count, self.head_bytes), np.uint8)
         headers = rows[:, :ENTRY_HEADER_BYTES]
@@ -200,10 +205,10 @@ class EntryCodec:
     def decode(
         self, entry: Buffer, *, entry_id: EntryId | None = None
     ) -> tuple[EntryHeader, bytes]:
-        """Header and payload of a verified entry.
+        """Verify an entry and return its header and payload.
 
-        Raises DigestError when the digest is wrong or the entry is another one than asked for:
-        such a copy is neither OK nor a denial (R8).
+        Raises DigestError when the digest is wrong or the entry is not the one asked for: such a
+        copy is neither OK nor a denial (R8).
         """
         header = parse_header(entry)
         if header.ledger_id != self.ledger_id or entry_id not in (None, header.entry_id):
@@ -225,11 +230,13 @@ class EntryCodec:
 
 
 def _octets(numbers: NDArray[np.generic]) -> Octets:
-    """A row of bytes for each number, as they lie in memory."""
+    """The bytes of each number as a row, in their order in memory."""
     return numbers.view(np.uint8).reshape(len(numbers), numbers.dtype.itemsize)
 
 
 def _differing(headers: Octets, numbers: slice) -> Iterator[int]:
-    """Columns of a rising number whose bytes are not zero in all rows: those of the last row."""
+    """The columns of a rising number that are not zero in every row; the last row, the largest,
+    shows them.
+    """
     zeros = next((at for at, octet in enumerate(headers[-1, numbers].tolist()) if octet), None)
     return iter(()) if zeros is None else iter(range(numbers.start + zeros, numbers.stop))

@@ -1,20 +1,19 @@
 """Run frames: their layout, and the one parser.
 
-A *run* of entries is one frame: the wire message, the log record and the unit of copying. Built in
-`build`, verified in `digests`.
+A *run* of entries is one frame: the wire message, the log record and the unit of copying. `build`
+makes frames, `digests` verifies their entries.
 
 Frame, big-endian: a 48-byte header, then `count` uint32 entry lengths, then the entries verbatim
 (BookKeeper's format, see `entry`):
 
-    00  magic b00c | version 01 | flags | crc32c of all bytes of the frame but these four
-    08  ledger id (int64)               | first entry id (int64)
-    18  LAC (int64)                     | count (uint32) | pattern size, period (2 x uint16)
-    28  bytes of all entries (uint32)   | reserved (uint32)
-    30  count x length of an entry (uint32), then the entries
+00 magic b00c | version 01 | flags | crc32c of all bytes of the frame but these four 08 ledger id
+(int64) | first entry id (int64) 18 LAC (int64) | count (uint32) | pattern size, period (2 x uint16)
+28 bytes of all entries (uint32) | reserved (uint32) 30 count x length of an entry (uint32), then
+the entries
 
-The flags are under the checksum: a flipped bit there would let an add through a fence.
+The checksum covers the flags, because a flipped bit there would let an add through a fence.
 
-The i-th entry of a run has id  first + (i // size) * period + i % size : `size` consecutive ids out
+The i-th entry of a run has id first + (i // size) * period + i % size : `size` consecutive ids out
 of every `period`, so that one bookie's share of a striped fragment is one run. Size and period 0
 mean consecutive ids.
 """
@@ -42,20 +41,21 @@ FRAME_VERSION: Final = 1
 FRAME_BYTES_MAX: Final = 5 * 1024 * 1024
 RUN_ENTRIES_MAX: Final = 16384
 FLAG_RECOVERY: Final = 1
-"""Written by recovery or repair: a fence lets it through, limbo accepts it."""
+"""A recovery or a repair sends this frame: fence and limbo let it through."""
 
 FRAME_START: Final = struct.Struct(">HBBI")
 """Magic, version, flags, and the checksum of all other bytes of the frame."""
 CHECKSUM_AT: Final = 4
 SEALED_AT: Final = 8
-"""From here to its end the frame is under its checksum, behind the four bytes at its start."""
+"""The checksum covers the bytes from here to the end of the frame, and the first four bytes."""
 START_CHECKSUMS: Final = tuple(
     crc32c(FRAME_START.pack(FRAME_MAGIC, FRAME_VERSION, flags, 0)[:CHECKSUM_AT])
     for flags in range(256)
 )
-"""Of magic, version and flags, by flags: what the checksum of a frame begins with."""
+"""By flags: the checksum of magic, version and flags, from which a frame's checksum is
+continued."""
 _SINGLE: Final = struct.Struct(">Iqq")
-"""What follows the header of a run of one entry: its length, and the ids that the entry says."""
+"""The bytes behind the header of a run of one entry: its length, and the entry's own two ids."""
 LENGTHS: Final = np.dtype(">u4")
 _NUMBERS: Final = np.dtype(">i8")
 _IDS: Final = struct.Struct(">qq")
@@ -79,7 +79,9 @@ class Pattern:
         return first + (index // self.size) * self.period + index % self.size
 
     def index_of(self, first: int, entry_id: int) -> int | None:
-        """Which entry of the run has this id (its count not considered), None when none has."""
+        """The index of the entry with this id, None when no entry has it; ignores the
+        run's count.
+        """
         distance = entry_id - first
         if distance < 0 or self.period == 0:
             return distance if distance >= 0 else None
@@ -91,26 +93,26 @@ CONSECUTIVE: Final = Pattern()
 
 
 class RunFrame(NamedTuple):
-    """A frame over `buffer`, which it does not copy. From `parse_run` or `build_run`: all right.
+    """A valid frame over `buffer`, which is not copied; `parse_run` checks it before.
 
-    A tuple, since one is made for every run that comes (`from_fields`).
+    It is a tuple, since a bookie makes one for every run that arrives (`from_fields`).
     """
 
     ledger_id: LedgerId
     first_entry_id: EntryId
     lac: EntryId
-    """Last add confirmed that the writer knew when it built the frame; -1 = none."""
-    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody asks a frame for
-    """Entries: 1..RUN_ENTRIES_MAX."""
+    """The LAC that the writer knew when it built the frame; -1 = none."""
+    count: int  # type: ignore[assignment]  # hides tuple.count, which no code uses
+    """How many entries: 1..RUN_ENTRIES_MAX."""
     pattern: Pattern
     flags: int
-    """A byte; FLAG_RECOVERY or 0."""
+    """One byte: FLAG_RECOVERY or 0."""
     buffer: memoryview
     """The whole frame and nothing behind it."""
 
     @classmethod
     def trusted(cls, buffer: Buffer) -> "RunFrame":
-        """The frame in `buffer`, known to be good: this process built or parsed it just now."""
+        """The frame in `buffer` without any check: this process built or parsed it just now."""
         header = FRAME_HEADER.unpack_from(buffer)
         _m, _v, flags, _crc, ledger, first, lac, count, size, period, _b, _r = header
         pattern = Pattern(size, period) if period else CONSECUTIVE
@@ -133,7 +135,7 @@ class RunFrame(NamedTuple):
             yield EntryId(self.pattern.id_at(self.first_entry_id, index))
 
     def offsets(self) -> list[int]:
-        """Where each entry starts in `buffer`, and the end of the last: count + 1 offsets."""
+        """Where each entry starts in `buffer`, and where the last one ends: count + 1 offsets."""
         if self.count > FEW_ENTRIES_MAX:
             offsets: list[int] = self.offset_vector().tolist()
             return offsets
@@ -163,18 +165,18 @@ class RunFrame(NamedTuple):
         return self.buffer[offsets[index] : offsets[index + 1]]
 
     def carried_lac(self) -> EntryId:
-        """The LAC that the last entry says: no entry before it was written with a higher one."""
+        """The LAC in the last entry; no earlier entry was written with a higher one."""
         at = FRAME_HEADER_BYTES + 4 * (self.count - 1)
         length = int.from_bytes(self.buffer[at : at + 4], "big")
         return parse_header(self.buffer[len(self.buffer) - length :]).lac
 
 
 run_frame: Final = from_fields(RunFrame)
-"""A RunFrame from a tuple of its fields, without a call of Python's."""
+"""Makes a RunFrame from a tuple of its fields, without a call of a Python function."""
 
 
 def frame_bytes(header: Buffer) -> int:
-    """Length of the whole frame, from its first 48 bytes; FrameError when they are no header."""
+    """Length of the whole frame, from its first 48 bytes; FrameError when these are no header."""
     if len(header) < FRAME_HEADER_BYTES:
         raise _no_header(header)
     magic, version, *_more, count, _size, _period, body, _r = FRAME_HEADER.unpack_from(header)
@@ -189,7 +191,7 @@ def frame_bytes(header: Buffer) -> int:
 
 
 def _no_header(buffer: Buffer) -> FrameError:
-    """Why a frame cannot begin like this."""
+    """The error that says why a frame cannot begin like this."""
     if len(buffer) < FRAME_HEADER_BYTES:
         return FrameError(f"a frame header has {FRAME_HEADER_BYTES} bytes, found {len(buffer)}")
     magic, version, *_more, count, _size, _period, body, _r = FRAME_HEADER.unpack_from(buffer)
@@ -205,10 +207,11 @@ def _no_header(buffer: Buffer) -> FrameError:
 
 
 def parse_run(buffer: Buffer) -> RunFrame:
-    """The frame at the start of `buffer`, fully checked; FrameError says what is wrong.
+    """Parse and fully check the frame at the start of `buffer`; FrameError says what is wrong.
 
-    Checks: limits, crc32c, the length column against the body, and that every entry says the ledger
-    and entry id that the header claims for it. No work per entry in Python where there are many.
+    It checks the limits, the crc32c, the length column against the body, and that every entry
+    carries the ledger id and the entry id that the header claims. With many entries it does no work
+    per entry in Python.
     """
     found_bytes = len(buffer)
     if found_bytes < FRAME_HEADER_BYTES:
@@ -242,7 +245,7 @@ def parse_run(buffer: Buffer) -> RunFrame:
 
 
 def _check_entries(frame: RunFrame, body_bytes: int) -> None:
-    if frame.last_entry_id > ENTRY_ID_MAX:  # beyond it, vectors of ids would wrap round
+    if frame.last_entry_id > ENTRY_ID_MAX:  # else arrays of ids would overflow
         raise FrameError(
             f"a run from {frame.first_entry_id} on ends at {frame.last_entry_id}: no entry id"
         )
@@ -275,9 +278,9 @@ def _check_together(frame: RunFrame, body_bytes: int) -> None:
 
 
 def _ids_said(octets: Octets, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Ledger id and entry id that each entry says."""
+    """The ledger id and the entry id in the header of each entry."""
     lengths = offsets[1:] - offsets[:-1]
-    if (lengths == lengths[0]).all():  # a rectangle: nothing to gather
+    if (lengths == lengths[0]).all():  # all of one length: no gathering
         rows = octets[offsets[0] : offsets[-1]].reshape(len(lengths), -1)
         return np.ascontiguousarray(rows[:, : _IDS.size]).view(_NUMBERS)
     found: NDArray[np.int64] = octets[offsets[:-1, None] + np.arange(_IDS.size)].view(_NUMBERS)

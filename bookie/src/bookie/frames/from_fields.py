@@ -1,7 +1,7 @@
-"""Named tuples made without a call of Python's: for what is made for every message or run.
+"""Makes named tuples without calling a Python function, for objects made per message or run.
 
-Below everything that makes some; a NamedTuple's own constructor is a function of Python, and costs
-as much as all that is done with the fields.
+A NamedTuple's own constructor is a Python function, and costs as much as all other work with the
+fields. This module stands below all modules that use it.
 """
 
 from collections.abc import Callable
@@ -13,5 +13,7 @@ Fields = TypeVarTuple("Fields")
 
 
 def from_fields(kind: Callable[[*Fields], Made]) -> Callable[[tuple[*Fields]], Made]:
-    """What makes a `kind`, a NamedTuple, of a tuple with a value for each of its fields."""
+    """A function that makes a `kind`, a NamedTuple, from a tuple with a value for each of its
+    fields.
+    """
     return cast(Callable[[tuple[*Fields]], Made], partial(tuple.__new__, kind))  # type: ignore[arg-type]
