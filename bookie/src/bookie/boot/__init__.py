@@ -1,4 +1,4 @@
-"""The boot of a bookie and the end of its stop: what makes a bookie without a journal safe.
+"""The boot of a bookie and the end of its stop: they make a bookie without a journal safe.
 
 | step | does | where | a crash right behind it leaves |
 |---|---|---|---|
@@ -16,8 +16,8 @@
 | begin | markers, the claim that it serves, markers that say dirty | `marker` | an unclean stop |
 | serve | the data ports open, under a lease | `bookie.server` | an unclean stop |
 
-`boot` walks these steps in this order; nothing is served before all of them are durable, and the
-next boot judges what a crash leaves at least as carefully. A stop ends with `finish_clean_stop`:
-everything is flushed, and only then the markers say clean. `drain_marker` is a file of its own: a
-drain goes on over any number of boots.
+`boot` does these steps in this order. The bookie serves nothing before all of them are durable, and
+the next boot judges what a crash has left at least as carefully. A stop ends with
+`finish_clean_stop`: it flushes everything, and only then makes the markers say clean.
+`drain_marker` is a separate file, since a drain continues over any number of boots.
 """

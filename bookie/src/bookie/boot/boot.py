@@ -1,9 +1,9 @@
-"""Walks the steps of a boot in order, and ends a stop: nothing is served before all is durable.
+"""Does the steps of a boot in order, and ends a clean stop.
 
-The table of the steps is in the package's docstring (`bookie.boot`); each is a method here or in
-`takeover`. What disks hold is not written to before the decision, and, where disks changed, before
-the consent that the policy asks for. The journal is replayed in every mode. What may be forgotten
-is marked from a linearizable listing, before the metadata store learns of this boot.
+The docstring of the package (`bookie.boot`) has the table of the steps; each is a method here or in
+`takeover`. The boot writes to no disk before its decision and, if disks changed, before the consent
+that the policy demands. It replays the journal in every mode. It marks ledgers of which entries may
+be forgotten, from a linearizable listing, before the metadata store learns of this boot.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ RIVAL_POLL_S: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class BootRecord:
-    """Durable facts of one boot, as the control plane shows them."""
+    """Facts about one boot that the control plane shows."""
 
     boot_epoch: int
     clean: bool
@@ -63,32 +63,34 @@ class BootRecord:
     ledgers_unchecked: int = 0
     cookie_fixed: bool = False
     ledgers_unreadable: int = 0
-    """Taken for ledgers of this bookie that may lack entries: nobody can read their metadata."""
+    """How many ledgers count as this bookie's, and as lacking entries, because their metadata
+    cannot be read."""
     unreadable: tuple[LedgerId, ...] = ()
-    """The first of these."""
+    """The lowest ids of these ledgers."""
 
 
 @dataclass(slots=True)
 class BootProgress:
-    """What the control plane shows of a boot that goes on; changed by `Boot` only."""
+    """What the control plane shows of a boot under way; only `Boot` changes it."""
 
     step: str = "opening"
-    """What the boot does now, in a word that people read."""
+    """The present step, in words for people."""
     disks: tuple[DiskInspection, ...] = ()
-    """Of every disk, the journal's first; empty until they were inspected."""
+    """The inspection of every disk, the journal's first; empty until the disks were inspected."""
     verdicts: tuple[DiskVerdict, ...] = ()
-    """One for each of `disks`, in their order; empty until they were judged."""
+    """The verdict on each of `disks`, in their order; empty until they were judged."""
     instance_id: str = ""
-    """Of the cluster, as the metadata store has it; empty until it was asked."""
+    """The cluster's instance id in the metadata store; empty until the store was asked."""
     plan: FixPlan | None = None
-    """The cookie fix that waits for consent; None: none does."""
+    """The cookie fix that waits for consent; None when none does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Booted:
-    """What a finished boot hands over. `instance_id`: of the cluster that it belongs to.
-    `claim`, `markers`: to be kept up while it serves. `unchecked`: ledgers whose check has not
-    ended."""
+    """The result of a finished boot. `claim` and `markers`: the server keeps them up to date while
+    it serves. `instance_id`: of the bookie's cluster. `unchecked`: ledgers that are still
+    unchecked, without those in limbo.
+    """
 
     storage: Storage
     record: BootRecord
@@ -108,19 +110,21 @@ class Boot:
     disk: Disk
     call_soon: CallSoon
     started_at_ms: int
-    """When the process began, by the wall clock."""
+    """When the process began, in milliseconds by the wall clock."""
     on_step: Callable[[str], None] = lambda _step: None
-    """Called with each step, in words for people."""
+    """The boot calls this with each step, in words for people."""
     approved_plan: str = ""
-    """The cookie fix that a person has allowed, in any attempt of this process."""
+    """The id of the cookie fix that a person has approved, in this or an earlier attempt of the
+    process."""
     approval: PersonDecision | None = None
-    """Who allowed it, and when; kept durably once the disks may be written to."""
+    """Who approved it, and when; the boot stores this once it may write to the disks."""
     nonce: str = ""
-    """Names the process, over all its attempts; made up when empty."""
+    """Identifies the process, over all its attempts to boot; the boot makes one up when it is
+    empty."""
     holders: Sequence[str] = ()
     """See `FolderLock.holders`."""
     progress: BootProgress = field(default_factory=BootProgress, init=False)
-    """For the control plane to read."""
+    """The control plane reads it."""
 
     def __post_init__(self) -> None:
         self._approved = asyncio.Event()
@@ -130,9 +134,10 @@ class Boot:
         )  # fmt: skip
 
     async def run(self) -> Booted:
-        """The whole boot. BootRefusedError when a person must act; any other error = no start.
+        """Boot. BootRefusedError when a person must act; after any other error the caller may try
+        again.
 
-        The caller holds the folder lock and closes the storage when a later step of its own fails.
+        The caller holds the folder lock, and closes the storage if a later step of its own fails.
         """
         try:
             return await self._run()
@@ -153,7 +158,8 @@ class Boot:
         if decision.kind is not Kind.NORMAL or not self._takeover.former_is_gone(seen.found):
             await self._outlive_rival(may_take_over=decision.kind is Kind.NORMAL)
         if decision.kind in (Kind.FIX, Kind.ASK):
-            # Once the former process is known to be gone, who gets these locks next is alone, too.
+            # If the former process is known to be gone, then the next process to get these locks is
+            # alone, too.
             is_alone = self._takeover.former_is_gone(seen.found)
             await self._note_doubt(seen.found, holders=self.holders if is_alone else ())
         self._step("replaying")
@@ -161,13 +167,16 @@ class Boot:
         try:
             return await self._finish(storage, seen, decision)
         except BaseException:
-            # The markers of the boot before are still there: closing changes nothing for the next.
+            # The markers of the previous boot are still there, so closing changes nothing for the
+            # next one.
             with contextlib.suppress(StorageError):
                 await in_thread(storage.close)
             raise
 
     def approve(self, plan_id: str, approved_by: str = "") -> str:
-        """Let the pending fix proceed; a sentence when this is not the one that waits."""
+        """Approve the pending cookie fix; returns why not when `plan_id` is not the
+        one that waits.
+        """
         plan = self.progress.plan
         if plan is None:
             return "no cookie fix waits for approval"
@@ -187,8 +196,8 @@ class Boot:
         instance_id = await self.store.instance_id()
         if instance_id is None and not any(disk.stamp for disk in disks):
             instance_id = await self.store.initialise()
-        # A store without instance id beside stamped disks is not ours: `decide` refuses, and we
-        # leave no layout of ours behind in it.
+        # If disks are stamped but the store has no instance id, it is not our store: `decide`
+        # refuses, and we must not write our layout into it.
         cookie = await self.store.read_cookie(bookie_id) if instance_id else None
         stored = await self.store.read_boot(bookie_id) if instance_id else None
         self.progress.disks = disks
@@ -208,10 +217,11 @@ class Boot:
             self.disk.make_directory(directory)
         return inspect_disks(self.disk, directories, volume_uids=self.settings.volume_uids)
 
-    # Where disks changed, or are new: before anything is written to them
+    # If disks changed or are new: before the boot writes to them
     async def _get_consent(self, decision: Decision, found: Inspection) -> None:
-        """By the policy. Until it is given nothing was changed: the old disk may still come back,
-        and the journal's records must then be there for it."""
+        """Wait for the consent that the policy demands. Until then the boot changes nothing: the
+        old disk may still come back, and then the journal must still have the records for it.
+        """
         policy = self.settings.policy
         if policy is FixPolicy.NEVER:
             raise BootRefusedError(
@@ -230,12 +240,14 @@ class Boot:
         self.progress.plan = None
 
     async def _outlive_rival(self, *, may_take_over: bool) -> None:
-        """No process of this id may live on other directories, which only its lock would show.
+        """Wait until no other process is registered under this bookie id; one on other directories
+        holds other locks than ours.
 
-        What is registered is a left-over of a killed process, which goes away, or a rival, who is
-        still there in a look that began after the wait: the answers of a slow store are old. On
-        disks that are the bookie's own the boot goes on waiting for it, as a folder that is in use
-        is waited for; on others (`may_take_over` false) nothing shows who of the two is right.
+        A registration is either left over from a killed process, and then it expires, or belongs to
+        a live rival. It counts as a rival's only if a look that began after the wait still shows
+        it, as the answers of a slow store are old. With `may_take_over` the disks are the bookie's
+        own, and the caller tries the boot again, as it does for a folder in use. Without it nothing
+        shows which of the two is right, and a person must decide.
         """
         loop, bookie_id = asyncio.get_running_loop(), self.settings.bookie_id
         began = loop.time()
@@ -250,8 +262,10 @@ class Boot:
             began = loop.time()
 
     async def _note_doubt(self, found: Inspection, *, holders: Sequence[str]) -> None:
-        """Should this boot go no further and the old disk come back, what was replayed and trimmed
-        meanwhile is missing there: markers of the weakest mode make the next boot check."""
+        """Write dirty markers of the weakest mode, so that the next boot checks: if this boot ends
+        early and the old disk comes back, that disk lacks the records that were replayed and
+        trimmed meanwhile.
+        """
         doubt = Marker(
             found.next_epoch - 1, DurabilityMode.MEMORY, found.next_generation, found.generation
         )
@@ -280,7 +294,8 @@ class Boot:
     async def _finish(self, storage: Storage, seen: Seen, decision: Decision) -> Booted:
         found = seen.found
         before = storage.boundary()
-        # An earlier attempt may have marked and gone no further: this one has an epoch of its own.
+        # An earlier attempt may have marked ledgers and then ended: this attempt needs a higher
+        # epoch.
         epoch = max(found.next_epoch, before.epoch + 1 if before else 0)
         reason = unclean_reason(decision, storage.report)
         if not reason and before is not None and before.epoch >= found.next_epoch:
@@ -319,9 +334,11 @@ class Boot:
         return Booted(storage, record, claim, self._takeover.markers, found.instance_id, unchecked)
 
     async def _mark_again(self, storage: Storage, found: Inspection, epoch: int) -> Listing:
-        """The former process answered until now, also for ledgers that are younger than the look
-        before: what it took of them is not here either."""
-        # Should this go no further, who boots next on these disks need not wait for it again.
+        """List and mark once more. The former process answered until now, also for ledgers that
+        were created after the first listing, and this bookie lacks the entries that it took.
+        """
+        # If this attempt ends early, the next boot on these disks need not wait for the former
+        # process again.
         await self._note_doubt(found, holders=self.holders)
         self._step("marking")
         existing = await list_existing(self.store, self.settings.bookie_id)
@@ -357,7 +374,7 @@ class Boot:
 
 
 def _of_the_store(stored: StoredBoot | None) -> dict[str, Any]:
-    """What of `Inspection` it says."""
+    """The fields of `Inspection` that come from the bookie's claim in the store."""
     if stored is None:
         return {"last_epoch": None}
     return {
@@ -369,7 +386,9 @@ def _of_the_store(stored: StoredBoot | None) -> dict[str, Any]:
 
 
 def unclean_reason(decision: Decision, report: OpenReport) -> str:
-    """Why entries may be forgotten, by docs/design.md, section 4; empty when none can be."""
+    """Why this bookie may have forgotten entries (docs/design.md, section 4); empty when it cannot
+    have.
+    """
     if decision.kind is Kind.ASK:
         return "DiskStale"
     if decision.kind is Kind.FIX:
@@ -382,23 +401,26 @@ def unclean_reason(decision: Decision, report: OpenReport) -> str:
         return "UncleanShutdown"
     if decision.lacks_journal and decision.kind is not Kind.NEW_BOOKIE:
         return "JournalLost"
-    # With the journal on, what the torn log lost was replayed; else it was there and is gone.
+    # With the journal on, the replay restored what the torn log lost; otherwise those entries are
+    # gone.
     if report.torn and decision.previous_mode is not DurabilityMode.JOURNAL:
         return "TornLog"
     return ""
 
 
 def _has_past(storage: Storage, found: Inspection) -> bool:
-    """A bookie of this id has served before, whatever its disks and cookie say (#4812).
+    """True when a bookie of this id has served before, whatever its disks and cookie say (#4812).
 
-    One that has not must not fence anything: writers are about to choose it for ledgers that exist.
+    A bookie that has never served must not fence anything: writers are about to choose it for
+    existing ledgers.
     """
     return found.last_epoch is not None or found.is_dirty or bool(storage.ledger_ids())
 
 
 def _lost_identity(decision: Decision, listing: Listing) -> Decision:
-    """Ledgers name a bookie that has neither cookie nor stamps: as if all its disks were replaced,
-    and for whoever decides about those (R29)."""
+    """Ledgers name this bookie, but it has neither cookie nor stamps: decide as if all its disks
+    were replaced, with the same consent (R29).
+    """
     message = (
         f"{len(listing.surely_named)} ledgers name this bookie, but it has no cookie and no "
         "stamped disk: its identity was deleted, or this is another bookie's id"
@@ -413,8 +435,9 @@ def _calm_reason(decision: Decision) -> str:
 
 
 def finish_clean_stop(storage: Storage, markers: BootMarkers) -> None:
-    """Flush, sync, close, and only if all of that succeeded let the markers say so (R22, S28).
-    Blocking."""
+    """Flush, sync and close the storage, and only if all of that succeeded mark the stop as clean
+    (R22, S28). Blocking.
+    """
     storage.close()
     passing("stop: flushed, markers still dirty")
     markers.end_cleanly()

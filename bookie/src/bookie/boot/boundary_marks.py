@@ -1,7 +1,8 @@
-"""What an unclean boot marks: everything there was at one moment, as one boundary and limbo marks.
+"""The marks that an unclean boot sets: one fence boundary and limbo marks over all ledgers that
+existed at one moment.
 
-The boot calls here between the replay and the cookie (`boot`); what marks mean is in `records` and
-`protocol.admission`.
+`boot` calls it between the replay and the cookie. `storage.records` and `protocol.admission`
+explain the marks.
 """
 
 import logging
@@ -17,26 +18,26 @@ from bookie.storage.storage import Storage
 log = logging.getLogger(__name__)
 
 NO_LEDGER: Final = LedgerId(-1)
-"""Below every id."""
+"""Lower than every ledger id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Existing:
-    """Every ledger there was at one moment: all ids up to `limit`, and those the listing has."""
+    """Every ledger that existed at one moment: all ids up to `limit`, and the ids in `listing`."""
 
     limit: LedgerId
     listing: Listing
 
 
 async def list_existing(store: MetadataStore, bookie_id: BookieId) -> Existing:
-    """One id from the generator, then the listing.
+    """Take one id from the metadata store's generator, then list the ledgers.
 
-    Every id that the generator ever gave is below that one, whoever got it (R24): a ledger that is
-    deleted, or created by a write that is still on its way, is covered without being listed. What
-    is listed above it has an explicit id, of any age, or was created since and has lost nothing:
-    nothing in its metadata that a foreign clock has not written tells the two apart. So both are
-    covered, and undecided ones are in limbo. A writer that began just now with this bookie is
-    refused by it and has to go on in another ledger; entries that were acknowledged are not denied.
+    Every id that the generator ever gave is below that one, whichever client got it (R24): so a
+    deleted ledger, or one whose creation is still on its way, is covered without being listed. A
+    listed ledger above that id either has an explicit id and may be of any age, or was created
+    since and has lost nothing. Only the clock of some other machine could tell the two apart, so
+    both are covered, and the undecided ones go into limbo. This bookie then refuses a writer that
+    began just now, which has to go on in another ledger; but no acknowledged entry is denied.
     """
     limit = await store.new_ledger_id()
     listing = await list_ledgers(store, bookie_id)
@@ -52,10 +53,11 @@ async def list_existing(store: MetadataStore, bookie_id: BookieId) -> Existing:
 
 
 def only_unreadable(listing: Listing) -> Existing:
-    """Of all that exists no more than the ledgers whose metadata nobody can read.
+    """Reduce the listing to the ledgers whose metadata cannot be read.
 
-    For a new bookie: they may name one of its id that was deleted, while nothing that can be read
-    does. Whoever writes the other ledgers is about to choose this bookie, and is not to be fenced.
+    For a new bookie: those ledgers may name an earlier bookie of the same id, and no readable
+    ledger does. Writers of the other ledgers are about to choose this bookie, so it must not fence
+    those.
     """
     only = Listing(existing=list(listing.unreadable))
     only.take_unreadable(listing.unreadable)
@@ -63,8 +65,10 @@ def only_unreadable(listing: Listing) -> Existing:
 
 
 def mark_existing(storage: Storage, epoch: int, existing: Existing) -> None:
-    """Fence all of it, put what is undecided in limbo, leave the rest to be checked. Blocking."""
-    # What lies here above the limit had an explicit id, and may be deleted by now (S40).
+    """Fence all these ledgers, put the undecided ones into limbo, and mark the rest unchecked.
+    Blocking.
+    """
+    # A ledger on this bookie above the limit had an explicit id, and may be deleted by now (S40).
     known = {*existing.listing.existing, *storage.ledger_ids()}
     extra = frozenset(ledger_id for ledger_id in known if ledger_id > existing.limit)
     recovering = frozenset(existing.listing.recovering)

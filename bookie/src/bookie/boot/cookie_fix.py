@@ -1,4 +1,4 @@
-"""Who lets a bookie take a replaced disk as its own, and what exactly is asked."""
+"""The consent to a cookie fix: who may give it, and the plan that a person approves."""
 
 import hashlib
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from bookie.boot.verdicts import Decision
 
 
 class FixPolicy(Enum):
-    """Who decides. A stale disk is a person's decision under Auto too."""
+    """Who decides on a cookie fix. On a stale disk a person decides even under Auto."""
 
     AUTO = "Auto"
     APPROVE = "Approve"
@@ -18,7 +18,7 @@ class FixPolicy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FixPlan:
-    """A cookie fix that waits for a person; `disks`: places, the journal is 0."""
+    """A cookie fix that waits for a person. `disks`: indexes of the disks, the journal is 0."""
 
     plan_id: str
     disks: tuple[int, ...]
@@ -26,10 +26,10 @@ class FixPlan:
 
 
 def fix_plan(decision: Decision, found: Inspection) -> FixPlan:
-    """The plan for what was found.
+    """Make the plan for these findings.
 
-    The id follows from the findings: it stays when the bookie starts again meanwhile, and an
-    approval never meets anything but what its giver looked at.
+    The plan's id is a hash of the findings: it stays the same when the bookie restarts meanwhile,
+    and an approval never applies to other findings than the person saw.
     """
     facts = [found.instance_id, found.bookie_id, str(found.last_epoch), decision.message]
     facts += [stamp.disk_id for stamp in found.stamps]

@@ -1,8 +1,8 @@
-"""The drain marker: this bookie is to leave. It stays, over every restart, until a cancel.
+"""The drain marker: it says that this bookie is to leave, and stays over restarts until a cancel.
 
-One file in every directory, since a disk that is replaced takes its own along. Found in
-any of them it counts: a drain that was only half cancelled is cancelled again by whoever wants it
-ended, while one that were forgotten would put new ledgers on a bookie about to go.
+It is a file in every directory, since a replaced disk takes its file along. A marker in any one
+directory counts: if a cancel removed only some files, a person can cancel again; but if a drain
+were forgotten, writers would put new ledgers on a bookie that is about to leave.
 """
 
 from collections.abc import Sequence
@@ -16,17 +16,17 @@ _CONTENT: Final = b"This bookie is being drained: Drain(cancel) at its control p
 
 
 def is_draining(disk: Disk, directories: Sequence[Path]) -> bool:
-    """What the last process left; StorageError when a disk does not say. Blocking."""
+    """True when a directory has the marker; StorageError when a disk cannot be read. Blocking."""
     return any([disk.exists(directory / DRAIN_NAME) for directory in directories])
 
 
 def mark_draining(disk: Disk, directories: Sequence[Path]) -> None:
-    """Durable in every directory when it returns. Blocking."""
+    """Write the marker, durably, into every directory. Blocking."""
     for directory in directories:
         write_file(disk, directory / DRAIN_NAME, _CONTENT)
 
 
 def unmark_draining(disk: Disk, directories: Sequence[Path]) -> None:
-    """Gone from every directory when it returns. Blocking."""
+    """Remove the marker from every directory. Blocking."""
     for directory in directories:
         remove_file(disk, directory / DRAIN_NAME)

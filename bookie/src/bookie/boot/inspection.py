@@ -1,7 +1,7 @@
-"""What a boot inspects before it opens or changes anything: each configured directory, and what the
-metadata store says of the bookie.
+"""What a boot reads before it opens or changes anything: each configured directory, and what the
+metadata store knows of the bookie.
 
-`inspect_disks` reads the directories; `boot` adds what the store says; `verdicts` judges both.
+`inspect_disks` reads the directories; `boot` adds what the store knows; `verdicts` judges both.
 """
 
 from collections.abc import Sequence
@@ -30,9 +30,10 @@ _FILE_SYSTEM_NAMES: Final = ("lost+found",)
 class DiskInspection:
     """One configured directory and what lies in it.
 
-    `problem`: why its stamp cannot be read. `holds_store`: what every boot makes there (index, or
-    folder of the journal) or files of log or journal; `holds_files`: the latter. `strange`: names
-    in it that no bookie writes. `volume_uid`: today's, empty when the platform does not name it.
+    `problem`: why its stamp cannot be read. `holds_files`: it has files of the log or the journal.
+    `holds_store`: it has such files, or the index or the journal folder that every boot makes.
+    `strange`: names in it that no bookie writes. `volume_uid`: the present volume's, empty when the
+    platform does not name it.
     """
 
     path: Path
@@ -53,11 +54,12 @@ class DiskInspection:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """All that a boot decides by.
+    """All facts by which a boot decides.
 
-    From the metadata store: `last_epoch`, None when never booted; `last_served`, the last one that
-    came to serve; `generation`: no directory may be older; `is_bare`: a version wrote it that left
-    no proof of a clean stop.
+    From the metadata store come `last_epoch`: of the last boot, None when there was none;
+    `last_served`: epoch of the last boot that came to serve; `generation`: no directory may have an
+    older one; `is_bare`: a version of the program wrote the claim that left no proof of a clean
+    stop.
     """
 
     bookie_id: str
@@ -79,20 +81,24 @@ class Inspection:
 
     @property
     def is_dirty(self) -> bool:
-        """Nothing proves that the last stop was clean."""
+        """True when nothing proves that the last stop was clean."""
         says_dirty = any(disk.marker.is_dirty for disk in self.disks)
         return says_dirty or (self.needs_proof and not self._is_proven_clean)
 
     @property
     def needs_proof(self) -> bool:
-        """It has served, and what served left a marker in every directory, however it stopped."""
+        """True when the bookie has served with a version that leaves a marker in every directory,
+        however it stops: then a clean stop needs the markers as proof.
+        """
         return self.last_served > 0 and not self.is_bare
 
     @property
     def _is_proven_clean(self) -> bool:
-        """Each directory that was stamped says so, of the very boot that the store saw serve, or of
-        a later one that it knows of and has not seen serve: that one found a clean stop. Where all
-        are new, none does: the former process may still run on those of before."""
+        """True when the marker in every stamped directory says that its boot stopped cleanly. It
+        must be the boot that the store saw serve last, or a later one that the store knows and that
+        never served: such a boot began after a clean stop. False when no directory is stamped: the
+        former process may still run on the former directories.
+        """
         boots = range(self.last_served, (self.last_epoch or 0) + 1)
         markers = [disk.marker.marker for disk in self.disks if disk.stamp is not None]
         return bool(markers) and all(
@@ -101,8 +107,10 @@ class Inspection:
         )
 
     def is_behind(self, disk: DiskInspection) -> bool:
-        """A directory whose marker is of an older generation than the store has seen: it was put
-        back. One that is missing or cannot be read proves an unclean stop, and no more."""
+        """True when the directory's marker has an older generation than the store: the directory
+        was put back to an older state. A marker that is missing or unreadable proves an unclean
+        stop, but not this.
+        """
         generation = disk.marker.generation
         return generation is not None and generation < self.generation
 
@@ -113,7 +121,9 @@ class Inspection:
 
     @property
     def rollback_of_store(self) -> str:
-        """What the store no longer knows, of what these directories saw in it; empty when all."""
+        """What the store no longer knows though these directories saw it there, as a sentence;
+        empty when the store was not rolled back.
+        """
         confirmed = max(
             (disk.marker.marker.confirmed for disk in self.disks if disk.marker.marker is not None),
             default=0,
@@ -127,21 +137,25 @@ class Inspection:
 
     @property
     def lacks_journal(self) -> bool:
-        """No file of the journal is there, not even an old one: it is new, or was taken away."""
+        """True when the journal directory has no journal file, not even an old one: the directory
+        is new, or the files were taken away.
+        """
         return any(disk.role == JOURNAL_ROLE and not disk.holds_files for disk in self.disks)
 
     @property
     def has_ended_no_boot(self) -> bool:
-        """The first boot ever is still to end: an epoch goes to the store before anything is
-        served, so without one only stamps of epoch 1 and no markers can be there."""
+        """True when no boot of this bookie has ended yet. A boot writes its epoch to the store
+        before it serves, so without one there can be stamps of epoch 1 at most, and no markers.
+        """
         only_first = all(stamp.boot_epoch <= 1 for stamp in self.stamps)
         return self.last_epoch is None and not self.is_dirty and only_first
 
     @property
     def next_epoch(self) -> int:
-        """1 + the highest epoch found on any disk, in any marker or in the metadata store.
+        """The epoch of this boot: 1 + the highest one on any disk, in any marker or in the metadata
+        store.
 
-        A first boot has used up none until it ends, however often it is begun.
+        The first boot has epoch 1, however often it is begun, until one ends.
         """
         if self.has_ended_no_boot:
             return 1
@@ -155,8 +169,9 @@ class Inspection:
 def inspect_disks(
     disk: Disk, directories: Sequence[Path], *, volume_uids: Sequence[str]
 ) -> tuple[DiskInspection, ...]:
-    """The journal directory first; StorageError when one cannot be read, which is no "empty".
-    Blocking."""
+    """Inspect the directories, the journal's first. StorageError when one cannot be read:
+    unreadable is not empty. Blocking.
+    """
     return tuple(
         _look(disk, place, path, volume_uids[place] if place < len(volume_uids) else "")
         for place, path in enumerate(directories)
@@ -169,7 +184,8 @@ def _look(disk: Disk, place: int, path: Path, volume_uid: str) -> DiskInspection
     is_journal = place == 0
     kind, folder = (JOURNAL_FILES, JOURNAL_DIRECTORY) if is_journal else (LOG_FILES, LOG_DIRECTORY)
     has_files = folder in names and _has_files(disk, path / folder, kind)
-    # An index is there from the first boot on. A journal has no file before its first record.
+    # From the first boot on there is an index and a journal folder, but a journal has no file
+    # before its first record.
     own = folder in names if is_journal else any(map(_is_index, names))
     found = DiskInspection(
         path,
@@ -189,7 +205,9 @@ def _look(disk: Disk, place: int, path: Path, volume_uid: str) -> DiskInspection
 
 
 def _is_index(name: str) -> bool:
-    """The index, or what a rebuild makes of it; the side files of a database are none."""
+    """True for the index, or a file that a rebuild makes of it; not for the side files of a
+    database.
+    """
     return name == INDEX_NAME or name.startswith(INDEX_NAME + ".")
 
 
@@ -198,5 +216,7 @@ def _has_files(disk: Disk, folder: Path, kind: FileKind) -> bool:
 
 
 def _is_strange(name: str) -> bool:
-    """Not one of ours, with whatever suffix, nor hidden, nor the file system's own."""
+    """True for a name that is not one of ours (with any suffix), not hidden, and not the file
+    system's own.
+    """
     return not name.startswith((*_OWN_NAMES, ".")) and name not in _FILE_SYSTEM_NAMES

@@ -1,7 +1,7 @@
 """The folder lock: one process at a time on a bookie's directories.
 
-Held by the serving bookie, by `bookie index rebuild`, by `bookie inspect`; the system gives it up
-when the process ends, however it ends.
+The serving bookie, `bookie index rebuild` and `bookie inspect` hold it; the kernel releases it when
+the process ends, however it ends.
 """
 
 import contextlib
@@ -17,23 +17,27 @@ from bookie.storage.disk import mapped
 LOCK_NAME: Final = "LOCK"
 _MACHINE_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 _PID_BYTES: Final = 15
-"""Always as long, so that a shorter number needs no truncation and no space."""
+"""The pid is written with this length always, so that a shorter number needs no truncation and no
+disk space."""
 
 
 def place_of_lock(holder: str) -> str:
-    """Which file a name of `FolderLock.holders` means, whatever boot of the machine gave it; empty
-    when the name does not say. A copy of a folder has other files."""
+    """The part of a `FolderLock.holders` name that identifies the lock file, whatever the machine's
+    boot; empty when the name lacks it. In a copy of the folder it differs.
+    """
     return holder.rpartition(" ")[2]
 
 
 def _file_of(descriptor: int) -> str:
     stat, system = os.fstat(descriptor), os.fstatvfs(descriptor)
-    # A device's number may change when the machine restarts; the file system's id does not.
+    # The device number may change when the machine restarts; the id of the file system does not.
     return f"{stat.st_dev} {system.f_fsid:x}:{stat.st_ino}"
 
 
 class FolderInUseError(BootRefusedError):
-    """Another process works on these folders; over when it ends."""
+    """Another process holds the lock of one of these folders; trying again helps once
+    it has ended.
+    """
 
 
 class FolderLock:
@@ -41,12 +45,15 @@ class FolderLock:
 
     def __init__(self, directories: Sequence[Path]) -> None:
         self._directories = tuple(directories)
-        """The folders to be locked, in the order of the settings."""
+        """The folders to lock, in the order of the settings."""
         self._descriptors: list[int] = []
-        """Of the lock files that are held; empty before `acquire` and after the end."""
+        """File descriptors of the lock files that are held; empty before `acquire` and after
+        `release`."""
 
     def acquire(self) -> None:
-        """Lock all, or FolderInUseError that names the process which holds one. Blocking."""
+        """Lock all folders, or raise FolderInUseError with the pid of the process that holds one.
+        Blocking.
+        """
         try:
             for directory in self._directories:
                 self._lock(directory / LOCK_NAME)
@@ -69,17 +76,17 @@ class FolderLock:
                 f"{path.parent} is in use by another bookie process (pid {holder}): "
                 "stop that one first, or give this bookie directories of its own"
             ) from error
-        # For people only: a disk too full for it must still be locked, and its bookie start.
+        # The pid is for people only: a bookie must start even if its disk is too full to write it.
         with contextlib.suppress(OSError):
             os.pwrite(descriptor, f"{os.getpid():<{_PID_BYTES}}\n".encode(), 0)
 
     def holders(self) -> tuple[str, ...]:
-        """A name for each lock held, in the order of the directories: the machine's boot, device,
-        and the file: `5f3a... 2049 9b1c:131`. Who gets the lock of a name that another process left
-        knows that it is gone.
+        """A name for each held lock, in the order of the directories: the machine's boot, the
+        device and the file, as in `5f3a... 2049 9b1c:131`. If a process gets a lock and the marker
+        there has the same name, then the process that wrote the marker is gone.
 
-        Empty where the machine's boot cannot be named: a copy of the folder could be anywhere.
-        Blocking.
+        Each name is empty when the machine's boot is unknown: a copy of the folder could be
+        anywhere. Blocking.
         """
         try:
             boot = _MACHINE_BOOT.read_text(encoding="ascii").strip()
@@ -88,7 +95,7 @@ class FolderLock:
         return tuple(f"{boot} {_file_of(descriptor)}" for descriptor in self._descriptors)
 
     def release(self) -> None:
-        """Give up what is held, if anything is. It only closes files, which waits for no disk."""
+        """Release all held locks. It only closes files, which does not wait for a disk."""
         while self._descriptors:
             os.close(self._descriptors.pop())
 

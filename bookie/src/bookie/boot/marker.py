@@ -1,10 +1,10 @@
 """The marker of a boot: dirty before the first answer, clean after a stop that flushed all (R22).
 
-One file in every directory, JSON on one line: `{"bootEpoch": 7, "clean": false, "confirmed": 11,
-"generation": 12, "holder": "...", "mode": "memory"}`. A clean stop is believed on this proof alone:
-a marker that is missing or cannot be read counts as an unclean stop. The file is called DIRTY since
-versions before wrote it for an unclean stop only, and judge by its being there: to them a clean one
-looks dirty, which is safe.
+It is a file in every directory, JSON on one line: `{"bootEpoch": 7, "clean": false, "confirmed":
+11, "generation": 12, "holder": "...", "mode": "memory"}`. Only this file proves a clean stop: a
+marker that is missing or unreadable counts as an unclean one. The file is called DIRTY because
+older versions wrote it only for an unclean stop, and judge by its existence: a clean marker looks
+dirty to them, which is safe.
 """
 
 import json
@@ -23,14 +23,14 @@ MARKER_NAME: Final = "DIRTY"
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """Which boot is or was running, and what its acknowledgements meant.
+    """Which boot is or was running, and (`mode`) what was durable when it acknowledged an add.
 
-    `generation`: rises while the bookie writes; raised here before it is in the metadata store, so
-    a directory with a lower one than the store's was put back to an older state. `confirmed`: the
-    highest one that the store had when this was written; a store with a lower one was put back.
-    `holder`: names the lock that the process holds on this directory, and the machine's boot, empty
-    when they cannot be named. `is_clean`: it stopped with everything flushed and synced, or has not
-    begun to serve after such a stop.
+    `generation`: rises while the bookie writes. The bookie raises it here before it raises it in
+    the metadata store, so a directory with a lower one than the store's was put back to an older
+    state. `confirmed`: the highest generation in the store when this marker was written; a store
+    with a lower one was put back. `holder`: the name of the process's lock on this directory
+    (`FolderLock.holders`), empty when unknown. `is_clean`: the boot stopped with everything flushed
+    and synced, or has not begun to serve after such a stop.
     """
 
     boot_epoch: int
@@ -53,8 +53,9 @@ class Marker:
 
     @classmethod
     def decode(cls, content: bytes) -> "Marker":
-        """ValueError, KeyError or TypeError when the bytes are no marker; versions before wrote
-        epoch and mode alone."""
+        """Parse a marker; ValueError, KeyError or TypeError when the bytes are none. Older versions
+        wrote only epoch and mode.
+        """
         fields = parse_json(content)
         return cls(
             _number(fields["bootEpoch"]),
@@ -74,19 +75,19 @@ def _number(value: object) -> int:
 
 @dataclass(frozen=True, slots=True)
 class FoundMarker:
-    """What a directory holds: `is_there` with `marker` None = one that cannot be read."""
+    """The marker found in a directory. `is_there` with `marker` None = it cannot be read."""
 
     is_there: bool
     marker: Marker | None = None
 
     @property
     def is_dirty(self) -> bool:
-        """It says that its boot did not stop cleanly, or it cannot be read."""
+        """True when the marker says that its boot did not stop cleanly, or cannot be read."""
         return self.is_there and not (self.marker is not None and self.marker.is_clean)
 
     @property
     def generation(self) -> int | None:
-        """None when no marker says."""
+        """The marker's generation; None when there is no readable marker."""
         return None if self.marker is None else self.marker.generation
 
 
@@ -95,7 +96,7 @@ UNREADABLE_MARKER: Final = FoundMarker(is_there=True)
 
 
 def read_marker(disk: Disk, directory: Path) -> FoundMarker:
-    """The marker of a directory; anything that is not plainly absent is there."""
+    """Read the marker of a directory; unless the file is certainly absent, it counts as there."""
     try:
         content = read_file(disk, directory / MARKER_NAME)
     except StorageError:
@@ -109,19 +110,21 @@ def read_marker(disk: Disk, directory: Path) -> FoundMarker:
 
 
 class BootMarkers:
-    """The markers of one boot: `current` is durable in every directory, each with its holder."""
+    """The markers of one boot: `current` is durable in every directory, each with its
+    own holder.
+    """
 
     def __init__(self, disk: Disk, directories: Sequence[Path], *, holders: Sequence[str]) -> None:
-        """`holders`: of the directories, in their order; empty when nobody can name them."""
+        """`holders`: of each directory, in their order; empty when unknown."""
         self._disk = disk
         self._directories = tuple(directories)
-        """Every directory has a marker: all of them are one bookie's."""
+        """The bookie's directories; each gets a marker."""
         self._holders = tuple(holders) or ("",) * len(self._directories)
         self.current: Marker | None = None
-        """What every directory has, but for its holder; None before the first write."""
+        """The marker in every directory, except for its holder; None before the first write."""
 
     def write(self, marker: Marker) -> None:
-        """Durable in every directory when it returns. Blocking."""
+        """Write the marker, durably, into every directory. Blocking."""
         for directory, holder in zip(self._directories, self._holders, strict=True):
             content = replace(marker, holder=holder).encode()
             write_file(self._disk, directory / MARKER_NAME, content)
@@ -130,19 +133,25 @@ class BootMarkers:
         assert before is None or before.generation <= marker.generation
 
     def begin(self, *, confirmed: int) -> None:
-        """From now on it serves: whatever ends it is an unclean stop. Blocking."""
+        """Mark that the bookie serves from now on: without `end_cleanly` its end is an unclean
+        stop. Blocking.
+        """
         assert self.current is not None
         self.current = replace(self.current, is_clean=False)
         self.raise_generation(confirmed=confirmed)
 
     def raise_generation(self, *, confirmed: int) -> int:
-        """The new generation; `confirmed`: what the metadata store has. Blocking."""
+        """Raise the generation by one and return it; `confirmed`: the generation in the metadata
+        store. Blocking.
+        """
         assert self.current is not None
         raised = replace(self.current, generation=self.current.generation + 1, confirmed=confirmed)
         self.write(raised)
         return raised.generation
 
     def end_cleanly(self) -> None:
-        """After everything was flushed and synced, and only then: this stop was clean. Blocking."""
+        """Mark the stop as clean. Call it only after everything was flushed and
+        synced. Blocking.
+        """
         assert self.current is not None
         self.write(replace(self.current, is_clean=True))

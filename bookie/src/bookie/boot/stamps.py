@@ -1,7 +1,8 @@
-"""Stamps: the file in every directory that says whose disk it is, and which place it has.
+"""Stamps: the file in every directory that says which bookie's disk it is, and its role and index.
 
-Written after the fences and marks of a boot are durable, before anything is served. Number, order
-and role of the directories are fixed for a bookie's life, since ledgers are routed by them.
+A boot writes them after its fences and marks are durable, and before it serves. Number, order and
+role of the directories are fixed for a bookie's life, since they decide which directory gets a
+ledger.
 """
 
 import json
@@ -20,10 +21,10 @@ LEDGER_ROLE: Final = "ledger"
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Identity of one directory. `boot_epoch`: the last boot that stamped it.
+    """The identity of one directory. `boot_epoch`: of the last boot that stamped it.
 
-    `volume_uids`: of all directories of that boot, journal first, as the platform named them;
-    empty where it did not. Each stamp has them all, so that the disks that are left can tell
+    `volume_uids`: the volumes of all directories at that boot, journal first, as the platform named
+    them; an empty text if it did not. Each stamp has all of them, so that the remaining disks show
     whether a lost one was replaced or wiped.
     """
 
@@ -39,21 +40,21 @@ class Stamp:
 
     @property
     def volume_uid(self) -> str:
-        """Of the volume this stamp was written on; empty when not known."""
+        """The volume on which this stamp was written; empty when unknown."""
         return self.volume_uid_at(place_of(self.role, self.index))
 
     def volume_uid_at(self, place: int) -> str:
-        """Of the directory at a place of that boot."""
+        """The volume of another directory at that boot, by its place; empty when unknown."""
         return self.volume_uids[place] if place < len(self.volume_uids) else ""
 
 
 def place_of(role: str, index: int) -> int:
-    """Where a directory stands in lists of all directories: the journal first."""
+    """The index of a directory in lists of all directories: the journal comes first."""
     return 0 if role == JOURNAL_ROLE else index + 1
 
 
 def read_stamp(disk: Disk, directory: Path) -> Stamp | None:
-    """The stamp of a directory, None when there is none; CorruptError when it makes no sense."""
+    """Read the stamp of a directory; None when there is none, CorruptError when it is malformed."""
     content = read_file(disk, directory / STAMP_NAME)
     if content is None:
         return None
@@ -82,5 +83,5 @@ def _parse(found: Any) -> Stamp:
 
 
 def write_stamp(disk: Disk, directory: Path, stamp: Stamp) -> None:
-    """Durable and atomic: a crash leaves the old stamp or the new one."""
+    """Write a stamp durably and atomically: a crash leaves the old stamp or the new one."""
     write_file(disk, directory / STAMP_NAME, json.dumps(asdict(stamp), indent=1).encode())

@@ -1,7 +1,7 @@
-"""How a boot makes disks and metadata store name this process: cookie, stamps, claim, markers.
+"""The last steps of a boot: disks and metadata store come to name this process.
 
-The last steps of `boot`, in this order, when fences and marks are durable. A crash between any two
-leaves what the next boot judges at least as carefully.
+`boot` calls them in this order, once fences and marks are durable: cookie, stamps, claim, markers.
+After a crash between any two the next boot judges at least as carefully.
 """
 
 import asyncio
@@ -35,12 +35,12 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class BootSettings:
-    """Identity and folders of the bookie that boots; `volume_uids` journal first.
+    """Identity and folders of the bookie that boots; `volume_uids`: the journal's first.
 
-    `rival_wait_s`: how long a registration of the same id may outlive its process; more than a
-    session of the metadata store. `lease_wait_s`: how long a process may answer as this bookie
-    after another has claimed it, if its claim does not say so; more than a lease (`server.lease`).
-    `lease_s`: the lease that this one's claim names, 0 = none.
+    `rival_wait_s`: how long a registration of the same id may outlive its process; longer than a
+    session of the metadata store. `lease_wait_s`: how long a former process may still answer as
+    this bookie after the new claim, if its own claim does not say; longer than a lease
+    (`server.lease`). `lease_s`: the lease that this process's claim names, 0 = none.
     """
 
     bookie_id: BookieId
@@ -59,7 +59,9 @@ class BootSettings:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the decision rests on, with the versions that later writes must find unchanged."""
+    """The facts on which the decision rests, with the versions that later writes must find
+    unchanged.
+    """
 
     found: Inspection
     cookie: Versioned[Cookie] | None
@@ -68,25 +70,25 @@ class Seen:
 
 @dataclass(eq=False)
 class Takeover:
-    """One boot's steps."""
+    """The steps of one boot."""
 
     settings: BootSettings
     store: MetadataStore
     _: KW_ONLY
     disk: Disk
     nonce: str
-    """Names this process, over all its attempts to boot."""
+    """Identifies this process, over all its attempts to boot."""
     holders: Sequence[str]
-    """See `FolderLock.holders`; empty when nobody can name them."""
+    """See `FolderLock.holders`; empty when unknown."""
     on_step: Callable[[str], None]
-    """Called with each step that may take long, in words for people."""
+    """Takeover calls this with each step that may take long, in words for people."""
 
     def __post_init__(self) -> None:
         self.markers = BootMarkers(self.disk, self.settings.directories, holders=self.holders)
-        """This boot's, written by `begin_to_serve`."""
+        """This boot's markers; `begin_to_serve` writes them."""
 
     async def take_disks(self, seen: Seen, decision: Decision) -> bool:
-        """Make the cookie name these disks; True when that mended a mismatch."""
+        """Make the cookie name these disks; True when that fixed a mismatch."""
         wanted = self._cookie(seen.found)
         mends = decision.kind in (Kind.FIX, Kind.ASK)
         if not mends and seen.cookie is not None and seen.cookie.value == wanted:
@@ -98,7 +100,7 @@ class Takeover:
             else:
                 await self.store.write_cookie(wanted, version=seen.cookie.version)
         except MetadataConflictError as error:
-            # Our own write of an earlier attempt may have landed since we looked.
+            # A write of our own earlier attempt may have landed since we looked.
             found = await self.store.read_cookie(self.settings.bookie_id)
             if found is None or found.value != wanted:
                 raise self._rival("cookie") from error
@@ -112,7 +114,9 @@ class Takeover:
         )
 
     async def stamp(self, seen: Seen, epoch: int) -> Claim:
-        """Stamps, then the claim in the store: see `verdicts` on stale disks."""
+        """Write the stamps, then the claim in the store; `verdicts` relies on this order for stale
+        disks.
+        """
         passing("boot: cookie written, not stamped")
         self.on_step("stamping")
         await in_thread(lambda: self._write_stamps(seen.found, epoch))
@@ -120,44 +124,47 @@ class Takeover:
         found = seen.found
         before = seen.stored.value.rolled_back if seen.stored else ""
         claim = Claim(self.store, self.settings.bookie_id, seen=seen.stored)
-        # What served last of a version before left no proof of its end. Until this boot serves, the
-        # next one must not ask for it either.
+        # If an older version served last, it left no proof of its stop. Until this boot serves, the
+        # next boot must not demand that proof either.
         served = 0 if found.is_bare else found.last_served
         wanted = StoredBoot(
             epoch, self.nonce, found.generation, served,
             rolled_back=before or found.rollback_of_store,
-            # Until the former process is outlived its lease counts, too, whoever waits for it.
+            # The former process's lease counts as well until it has ended, whichever process waits
+            # for it.
             lease_s=max(self.settings.lease_s, seen.stored.value.lease_s if seen.stored else 0.0),
         )  # fmt: skip
         try:
             await claim.write(wanted)
         except SupersededError as error:
-            # With our stamps these directories would pass for the ones that the other boot stamped.
+            # With our stamps these directories would look like those that the other boot stamped.
             await in_thread(lambda: self._restore_stamps(seen.found))
             raise self._rival("boot epoch") from error
         passing("boot: epoch in the store, no marker yet")
         return claim
 
     async def outlive_former(self, found: Inspection, claim: Claim) -> bool:
-        """Wait until no process of before can answer as this bookie; False when none could.
+        """Wait until no former process can answer as this bookie; False when none could anyway.
 
-        The claim is written: from then on none of them is confirmed any more.
+        The claim is written before, so that no former process can confirm its own any more.
         """
         if self.former_is_gone(found):
             return False
         self.on_step("waiting until a former process can no longer answer")
-        # Its lease may be of other settings than ours.
+        # The former process may have had a longer lease than our settings say.
         claimed_s = outlasts_s(claim.stored.lease_s)
         await asyncio.sleep(max(self.settings.lease_wait_s, claimed_s))
         return True
 
     async def begin_to_serve(self, seen: Seen, claim: Claim, *, is_calm: bool) -> None:
-        """Markers, then the store knows that it serves; former processes are outlived.
+        """Write the markers, then write to the store that this process serves; call it after
+        `outlive_former`.
 
-        Until the store knows, nothing was served: after a clean stop (`is_calm`) the markers say
-        clean so long, and a store that does not answer just now costs no doubt. The generation
-        rises with the markers that say dirty, and a lease confirms it before the first answer: a
-        copy of the disks as they were before is an old one from then on.
+        Until the store knows, the bookie has served nothing. So after a clean stop (`is_calm`) the
+        markers still say clean until then, and a store that does not answer now does not make the
+        next boot unclean. The dirty markers have a higher generation, which the lease confirms in
+        the store before the first answer: from then on a copy of the disks from before is
+        recognised as old.
         """
         mine, generation = claim.stored, seen.found.next_generation
         mode = self.settings.storage.mode
@@ -173,22 +180,26 @@ class Takeover:
         await in_thread(lambda: self.markers.begin(confirmed=generation))
 
     def former_is_gone(self, found: Inspection) -> bool:
-        """No process that served as this bookie can still answer: it said so itself, or it held a
-        lock that is ours now. One of a version before had no lease that could be outlived."""
+        """True when no process that served as this bookie can still answer: it stopped cleanly, or
+        it held a lock that is ours now. Also True for a process of an older version, which had no
+        lease to wait for.
+        """
         if not found.needs_proof or not found.is_dirty:
             return True
         return any(
             disk.stamp is not None
             and disk.marker.marker is not None
-            # A marker above it is of a boot that had outlived all before, and died at its end.
+            # A marker with a higher epoch is of a boot that had outlived all earlier ones and then
+            # died.
             and disk.marker.marker.boot_epoch >= found.last_served
             and disk.marker.marker.holder == holder != ""
             for disk, holder in zip(found.disks, self.holders, strict=False)
         )
 
     def may_be_a_copy(self, found: Inspection) -> bool:
-        """Nothing shows that these are the very disks that the boot before had: neither the name of
-        a volume nor the file of its lock. A copy is as old as it is, whatever that boot synced."""
+        """True when nothing shows that these are the same disks as at the previous boot: neither
+        the volume's name nor the lock file's place. A copy may lack even what that boot had synced.
+        """
         return found.needs_proof and not all(
             is_same_volume(disk) or (holder and _place_before(disk) == place_of_lock(holder))
             for disk, holder in zip(found.disks, self.holders, strict=False)
@@ -232,15 +243,17 @@ def _place_before(disk: DiskInspection) -> str:
 
 
 def is_same_volume(disk: DiskInspection) -> bool:
-    """The platform names the volume, and it is the one that was stamped."""
+    """True when the platform names the volume and it is the one that was stamped."""
     return disk.stamp is not None and disk.volume_uid == disk.stamp.volume_uid != ""
 
 
 async def in_thread(work: Callable[[], Result]) -> Result:
-    """Blocking work, to its end also when the boot is stopped: the folders stay locked for it.
+    """Run blocking work in a thread, to its end even when the boot is stopped: the folders must
+    stay locked until then.
 
-    However often it is cancelled, the work has ended when this returns. What it raises after the
-    stop is logged, and the cause of the CancelledError: nobody waits for it any more.
+    However often it is cancelled, the work has ended when this returns. If the work fails after the
+    stop, the error is logged and becomes the cause of the CancelledError, as no caller waits for
+    the result.
     """
     task = asyncio.create_task(asyncio.to_thread(work))
     try:

@@ -1,7 +1,8 @@
-"""The decision of a boot: stamps, markers and cookie in, one verdict per disk and one for all.
+"""Decides what a boot does: from stamps, markers and cookie to a verdict per disk and one decision.
 
-Pure; the table is tests/bookie/boot/test_verdicts.py. Only "disk replaced, identity intact" is
-ever mended; every other mismatch refuses and says what was found, expected, and safe to do.
+Pure; tests/bookie/boot/test_verdicts.py has the table of cases. A boot fixes only "disk replaced,
+identity intact"; for every other mismatch it refuses, and says what it found, what it expected, and
+what is safe to do.
 """
 
 from collections.abc import Sequence
@@ -15,23 +16,25 @@ from bookie.storage.modes import DurabilityMode
 from bookie.storage.routing import ROUTING_VERSION
 
 STRANGE_SHOWN_MAX: Final = 5
-"""How many unknown names a sentence lists."""
+"""How many unknown file names a message lists."""
 
 
 class DiskVerdict(Enum):
-    """What one directory turned out to be."""
+    """The verdict on one directory."""
 
     OK = "ok"
     NEW = "new"
     EMPTY = "empty"
-    """No stamp though the bookie is known, or nothing beside the stamp: replaced or wiped."""
+    """It has no stamp though the bookie is known, or nothing beside the stamp: replaced or
+    wiped."""
     STALE = "stale"
-    """Ours, but of an older boot or on another volume: a restored snapshot or a cloned volume."""
+    """It is ours, but of an older boot or on another volume: a restored snapshot or a cloned
+    volume."""
     FOREIGN = "foreign"
-    """Of another bookie or cluster, or not a bookie's directory at all."""
+    """It belongs to another bookie or cluster, or is not a bookie's directory at all."""
     SWAPPED = "swapped"
     RESHAPED = "reshaped"
-    """Ours, of another number of directories or routing."""
+    """It is ours, but stamped with another number of directories or another routing."""
     TORN = "torn"
     """Its stamp cannot be read."""
 
@@ -42,15 +45,18 @@ class Kind(Enum):
     NEW_BOOKIE = "new"
     NORMAL = "normal"
     FIX = "fix"
-    """Disks were replaced: the policy consents, then fence and mark, then stamp."""
+    """Disks were replaced: after the consent that the policy demands, fence and mark, then
+    stamp."""
     ASK = "ask"
-    """A stale disk: a person decides under every policy, then fence and mark."""
+    """A disk is stale: a person must consent under every policy; then fence and mark."""
     REFUSE = "refuse"
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do. `previous_mode`: of the boot whose stop is judged; None = stopped cleanly."""
+    """What the boot does. `previous_mode`: of the boot before this one; None = it
+    stopped cleanly.
+    """
 
     kind: Kind
     verdicts: tuple[DiskVerdict, ...]
@@ -58,17 +64,17 @@ class Decision:
     is_dirty: bool = False
     previous_mode: DurabilityMode | None = None
     lacks_journal: bool = False
-    """Uncleanly stopped, and no journal to replay: what it held is not known."""
+    """The stop was unclean and there is no journal to replay: its content is unknown."""
 
     @property
     def replaced(self) -> tuple[int, ...]:
-        """Places (in `Inspection.disks`) of disks that are not the ones stamped last."""
+        """Indexes (in `Inspection.disks`) of disks that are not the ones stamped last."""
         suspicious = (DiskVerdict.EMPTY, DiskVerdict.STALE)
         return tuple(i for i, verdict in enumerate(self.verdicts) if verdict in suspicious)
 
 
 def decide(found: Inspection) -> Decision:
-    """The whole boot's decision."""
+    """Decide for the whole boot."""
     verdicts = tuple(_judge(disk, found) for disk in found.disks)
     kind, message = _decide(found, verdicts)
     if kind is Kind.NEW_BOOKIE:
@@ -91,8 +97,8 @@ def _judge(disk: DiskInspection, found: Inspection) -> DiskVerdict:
     shape = (stamp.ledger_directories, stamp.routing_version)
     if shape != (found.ledger_directories, ROUTING_VERSION):
         return DiskVerdict.RESHAPED
-    # Stamps are written before the metadata store's epoch, so one of ours is never behind it.
-    # The generation of each is raised before the store's, so it is never behind that one either.
+    # A boot writes the stamps before it writes its epoch to the store, so no stamp of ours is
+    # behind the store's epoch. It also raises the generation on the disks before the store's.
     is_old = stamp.boot_epoch < (found.last_epoch or 0) or found.is_behind(disk)
     if is_old or _moved(disk, stamp):
         return DiskVerdict.STALE
@@ -100,7 +106,9 @@ def _judge(disk: DiskInspection, found: Inspection) -> DiskVerdict:
 
 
 def _moved(disk: DiskInspection, stamp: Stamp) -> bool:
-    """Our stamp on another volume: a clone, a snapshot, or a volume bound to another claim."""
+    """True when our stamp is on another volume: a clone, a snapshot, or a volume bound to another
+    claim.
+    """
     return bool(disk.volume_uid and stamp.volume_uid) and disk.volume_uid != stamp.volume_uid
 
 
@@ -128,7 +136,7 @@ def _decide(found: Inspection, verdicts: Sequence[DiskVerdict]) -> tuple[Kind, s
 
 
 def _change(disk: DiskInspection, verdict: DiskVerdict, found: Inspection) -> str:
-    """One sentence on a disk that is not the one stamped last."""
+    """One sentence about a disk that is not the one stamped last."""
     place = f"{disk.role} {disk.index} ({disk.path})"
     if verdict is DiskVerdict.EMPTY:
         former = {stamp.volume_uid_at(disk.place) for stamp in found.stamps} - {""}
@@ -155,21 +163,22 @@ def _change(disk: DiskInspection, verdict: DiskVerdict, found: Inspection) -> st
 
 
 def _previous_mode(found: Inspection) -> DurabilityMode:
-    """What the last boot's acknowledgements meant; the weakest when the markers do not say."""
+    """The durability mode of the last boot; the weakest mode when the markers do not say."""
     markers = [disk.marker for disk in found.disks]
     known = [found.marker for found in markers if found.marker is not None]
     unreadable = any(marker.is_there and marker.marker is None for marker in markers)
     lacks_one = found.needs_proof and not all(marker.is_there for marker in markers)
     if unreadable or lacks_one or not known:
         return DurabilityMode.MEMORY
-    # A boot that died while it wrote its markers left older ones beside them; neither served since.
+    # A boot that died while it wrote its markers left some older ones; neither boot has served
+    # since.
     modes = {marker.mode for marker in known}
     return modes.pop() if len(modes) == 1 else DurabilityMode.MEMORY
 
 
 # ---- the sentences of a refused boot: found, expected, safe to do. Nothing was changed yet ------
 def _disk_refusal(disk: DiskInspection, verdict: DiskVerdict, found: Inspection) -> str:
-    """Why one directory cannot be this bookie's."""
+    """The sentence that says why one directory cannot be this bookie's."""
     if disk.problem:
         return disk.problem
     stamp = disk.stamp
@@ -205,7 +214,7 @@ def _disk_refusal(disk: DiskInspection, verdict: DiskVerdict, found: Inspection)
 
 
 def _cookie_refusals(found: Inspection) -> list[str]:
-    """What in the metadata store contradicts the disks or the settings."""
+    """Sentences for whatever in the metadata store contradicts the disks or the settings."""
     cookie, bookie_id = found.cookie, found.bookie_id
     if cookie is None:
         return _missing_cookie(found)
