@@ -1,7 +1,7 @@
-"""What one bookie keeps on its disks, and the order in which it becomes durable.
+"""The storage of one bookie: what it keeps on its disks, and in which order that becomes durable.
 
 `storage` takes adds and answers reads; `maintenance` checkpoints, marks, deletes and compacts;
-below them are `journal`, `ledger_log` (both append by `stream`) and `index`. `permits`, which
-remember that an add was allowed, live here because the functions that change records must drop
+below them are `journal`, `ledger_log` (both append through `stream`) and `index`. `permits`
+remember that an add was allowed; they live here because the functions that change records must drop
 them. Start at `storage`.
 """

@@ -1,4 +1,4 @@
-"""Callbacks that wait until the disk has reached a point: one sync answers many of them."""
+"""A queue of callbacks that wait until a sync has reached their point: one sync answers many."""
 
 from collections import deque
 from collections.abc import Callable
@@ -8,38 +8,40 @@ from typing import Final, Generic, TypeVar
 from bookie.errors import StorageError
 
 Done = Callable[[StorageError | None], None]
-"""Called once: None when durable as promised, otherwise why not (the outcome is then unknown)."""
+"""The storage calls it once: with None when the add is as durable as promised, otherwise with the
+reason why not (the outcome is then unknown)."""
 
 
 class Taken(Enum):
-    """What has become of a run that was handed to the storage."""
+    """The result of giving a run to the storage."""
 
     DONE = "done"
-    """It is as durable as the mode promises."""
+    """The run is as durable as the durability mode promises."""
     PENDING = "pending"
-    """Its `Done` is called, once, when it is, or when that has failed."""
+    """The storage will call the run's `Done` once: when it is durable, or when that has failed."""
     NO_ROOM = "no room"
-    """Nothing happened."""
+    """The storage did not take the run."""
 
 
 WAITING_MAX: Final = 65_536
-"""Calls for what takes no room in the ring, a hundred bytes each; the ring bounds the others."""
+"""Limit for callbacks that wait without room in the ring, about a hundred bytes each; the ring's
+size bounds the others."""
 
 Point = TypeVar("Point", int, tuple[int, int])
 
 
 class AckQueue(Generic[Point]):
-    """In the order of rising points. Not thread-safe: the owner's lock is held.
+    """Callbacks in the order of rising points. Not thread-safe: callers hold the owner's lock.
 
-    Bounded by what fits in the ring whose sync it waits for; who adds what takes no room there asks
-    `is_full` before.
+    The ring whose sync it waits for bounds its length. A caller that adds a callback without room
+    in the ring must check `is_full` before.
     """
 
     __slots__ = ("_waiting",)
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[Point, Done]] = deque()
-        """Calls by the point that must be on the disk first; points never fall."""
+        """Each callback with the point that must be on disk first; points never fall."""
 
     def add(self, point: Point, done: Done) -> None:
         assert not self._waiting or self._waiting[-1][0] <= point
@@ -47,11 +49,13 @@ class AckQueue(Generic[Point]):
 
     @property
     def is_full(self) -> bool:
-        """As many wait as ever may without room in the ring."""
+        """True when WAITING_MAX callbacks wait: no further one may wait without room
+        in the ring.
+        """
         return len(self._waiting) >= WAITING_MAX
 
     def reached(self, point: Point) -> list[Done]:
-        """Takes out everything that waited for `point` or less, in order."""
+        """Remove and return the callbacks that waited for `point` or less, in order."""
         waiting = self._waiting
         ready = []
         while waiting and waiting[0][0] <= point:

@@ -1,8 +1,8 @@
-"""Background work of a storage: one flusher for each stream, now and then a checkpoint.
+"""Background work of a storage: one flusher per stream, and early checkpoints.
 
-A disk says how: `InThreads` for real ones, as callbacks of a seeded event loop in the simulation
-(`bookie.testing.simulation`), where the same seed must give the same order. The stream decides what
-there is to do; nothing here knows of files.
+The disk decides how it runs: a real disk in threads (`InThreads`), a simulated one as callbacks of
+a seeded event loop (`bookie.testing.simulation`), where the same seed must give the same order. The
+stream decides what there is to do; this module knows nothing about files.
 """
 
 import threading
@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 ORPHAN_CHECK_S: Final = 1.0
-"""How often an idle flusher looks whether the process is ending without having closed it."""
+"""How often an idle flusher checks whether the process is ending without having closed it."""
 
 
 class BackgroundTask(Protocol):
-    """Work that was started and is not waited for."""
+    """Work that was started and for which the caller does not wait."""
 
     def is_alive(self) -> bool: ...
 
@@ -22,28 +22,29 @@ class BackgroundTask(Protocol):
 
 
 class Flusher(Protocol):
-    """Calls `step` whenever `has_work`, one call after the other, until one returns False.
+    """Calls `step` whenever `has_work` is true, one call after the other, until one returns False.
 
-    Methods said to be locked are called with the lock held that the flusher was made with.
-    `has_work` is asked with it held, `step` is called without. Neither may raise.
+    "Locked" in a method's docstring means: the caller holds the lock that the flusher was made
+    with. The flusher calls `has_work` with that lock held, and `step` without it. Neither may
+    raise.
     """
 
     def start(self) -> None: ...
 
     def wake(self) -> None:
-        """Locked. There may be work."""
+        """Locked. Say that there may be work."""
 
     def tell(self) -> None:
-        """Locked. What somebody waits for may have come."""
+        """Locked. Wake the callers of `wait_until`: their condition may hold now."""
 
     def wait_until(self, holds: Callable[[], bool]) -> None:
-        """Locked. Blocks until the condition holds; the lock is given up meanwhile."""
+        """Locked. Block until the condition holds; the lock is released meanwhile."""
 
     def is_alive(self) -> bool:
         """False when the last `step` is over."""
 
     def join(self) -> None:
-        """Blocks until the last `step` is over. Without the lock."""
+        """Block until the last `step` is over. The caller must not hold the lock."""
 
 
 class ThreadFlusher:
@@ -83,7 +84,7 @@ class ThreadFlusher:
 
 
 class InThreads:
-    """How a real disk works in the background: in threads of this process."""
+    """The background work of a real disk: it runs in threads of this process."""
 
     __slots__ = ()
 
@@ -106,5 +107,5 @@ class InThreads:
 
 
 def is_orphaned() -> bool:
-    """The process is ending, and nobody has closed what flushers still hold."""
+    """True when the process is ending although nobody has closed the streams."""
     return not threading.main_thread().is_alive()

@@ -1,12 +1,13 @@
-"""Compaction: log files of which little lives give their live frames to the end of the log and go.
+"""Compaction: it copies the live frames of mostly dead log files to the end of the log, then
+deletes these files.
 
-Crash-safe by order: copy -> sync the log -> point the rows at the copies (one transaction) ->
-delete the file. Before the transaction the copies are dead weight that a scan recognises as known
-entries; after it the file is. Only files before the last checkpoint are touched: no row in memory
-and no later scan needs them.
+The order makes it crash-safe: copy -> sync the log -> point the rows at the copies (one
+transaction) -> delete the file. After a crash before the transaction the copies are garbage, whose
+entries a scan knows already; after a crash behind it the file is garbage. Only files before the
+last checkpoint are compacted: no row in memory and no later scan needs them.
 
-It is done in pieces, so that who asks for it may rest between them: no lock, no snapshot of the
-index and no memory but the moves of one batch are held then, and it may as well go no further.
+It runs in pieces, so that the caller may pause between them. During a pause it holds no lock, no
+snapshot of the index, and only the moves of one batch in memory; the caller may also stop there.
 """
 
 import threading
@@ -25,18 +26,20 @@ from bookie.storage.log_scan import Position
 from bookie.storage.reading import read_frame
 
 BATCH_BYTES: Final = 16 * 1024 * 1024
-"""Copied between two syncs."""
+"""How many bytes are copied between two syncs."""
 BATCH_ROWS: Final = 4096
 PAGE_ROWS: Final = 1024
-"""Looked up at a time."""
+"""How many rows are read from the index at a time."""
 SLICE_BYTES: Final = 1024 * 1024
-"""Copied between two rests; a frame more at most."""
+"""How many bytes are copied between two pauses, plus one frame at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompactReport:
-    """What compaction did. `unreadable_frames` keep their file: what is there must not be denied
-    because it was swept away; a repair replaces them and the next compaction takes the file."""
+    """What compaction did. A file with unreadable frames (`unreadable_frames`) stays: if it were
+    deleted, the bookie would deny their entries. A repair replaces such entries, and then the next
+    compaction deletes the file.
+    """
 
     files_deleted: int = 0
     bytes_freed: int = 0
@@ -59,13 +62,13 @@ class CompactReport:
 def compact_directory(
     directory: LedgerDirectory, *, live_below: float, lock: threading.Lock
 ) -> Iterator[CompactReport]:
-    """Compacts every file of which less than `live_below` (0..1) is live; blocking, in pieces.
+    """Compact every file of which less than `live_below` (0..1) is live, piece by piece. Blocking.
 
-    Files without any live frame go first: that frees space for the copies of the others.
+    It deletes files without any live frame first: that frees space for the copies of the others.
     """
     if not directory.has_garbage:
         return
-    directory.has_garbage = False  # what dies from now on is for the next time
+    directory.has_garbage = False  # garbage that arises from now on is for the next call
     checkpoint_file = directory.facts.indexed_to[0]
     live = directory.index.live_bytes()
     found = [
@@ -90,26 +93,27 @@ def _delete(directory: LedgerDirectory, file: LogFile) -> CompactReport:
 
 
 class _Copying:
-    """The live frames of one file on their way to the end of the log."""
+    """The copying of one file's live frames to the end of the log."""
 
     def __init__(self, directory: LedgerDirectory, file: LogFile, lock: threading.Lock) -> None:
         self._directory = directory
         self._file = file
         self._lock = lock
         self._places: dict[int, Position | None] = {}
-        """Offset of a frame -> its copy; None = unreadable. Several rows may share a frame."""
+        """By offset of a frame: where its copy lies, None = unreadable. Several rows may share a
+        frame."""
         self._moves: list[tuple[LedgerId, RunRow, RunRow]] = []
-        """Rows that were copied and whose index still names the old place; emptied with each
-        batch."""
+        """Rows whose frame is copied while the index still names the old place; each batch empties
+        it."""
         self._pending_bytes = 0
-        """Copied since the last batch; at BATCH_BYTES a batch ends."""
+        """Bytes copied since the last batch; a batch ends at BATCH_BYTES."""
         self._frames_copied = self._bytes_copied = 0
-        """Since the last report."""
+        """Frames and bytes copied since the last report."""
         self.is_stopped = False
-        """There was no space for another copy."""
+        """True when the disk had no space for another copy."""
 
     def run(self) -> Iterator[CompactReport]:
-        """A report for each piece; the last one says whether the file went."""
+        """Yield a report for each piece; the last one says whether the file was deleted."""
         try:
             for ledger_id, row in self._rows():
                 self._take(ledger_id, row)
@@ -117,7 +121,7 @@ class _Copying:
                     yield self._report()
             self._move()
         except DiskFullError:
-            self._move()  # what was copied so far is as good as ever
+            self._move()  # the copies made so far are good
             self.is_stopped = True
         bad = sum(place is None for place in self._places.values())
         done = replace(self._report(), unreadable_frames=bad, stopped_by_full_disk=self.is_stopped)
@@ -151,8 +155,8 @@ class _Copying:
         frame = read_frame(self._directory.log, ledger_id, row)
         if frame is None:
             return None
-        # A scan that meets the copy before any row points to it must let nothing give way to it:
-        # what this frame has of a rejected entry would count as good again.
+        # Copy it without the recovery flag: if a scan finds the copy before any row points to it,
+        # the copy must not replace anything, or a rejected entry in it would count as good again.
         copied = plain_copy(frame) if frame.is_recovery else frame.buffer
         while True:
             with self._lock:
@@ -173,7 +177,7 @@ class _Copying:
             self._pending_bytes = 0
 
     def _delete_if_empty(self) -> CompactReport:
-        # Asked again rather than concluded: a row changed meanwhile was not moved.
+        # Ask the index again: a row that changed meanwhile was not moved.
         if self._directory.index.rows_in_file(self._file.file_id, limit=1):
             self._directory.has_garbage = True
             return CompactReport()

@@ -1,7 +1,7 @@
-"""What people decided about this bookie, and who: kept in its indexes, the newest of them.
+"""The newest decisions that people made about this bookie, with their names, kept in its indexes.
 
-They outlive the log lines that say the same, and a disk that is lost: every ledger directory has
-all. A name is what a certificate proved, or what somebody wrote where none was asked for.
+They outlive the log lines that say the same, and a lost disk, as every ledger directory has all of
+them. A name comes from a certificate, or from the request where no certificate is demanded.
 """
 
 import sqlite3
@@ -12,16 +12,16 @@ from enum import StrEnum
 from typing import Final
 
 KEPT_MAX: Final = 1000
-"""Decisions in an index; older ones go."""
+"""How many decisions an index keeps; older ones are deleted."""
 SHOWN_MAX: Final = 20
-"""Of these in memory and in a bookie's health."""
+"""How many of these are in memory and in the health that the control plane shows."""
 TEXT_MAX: Final = 4096
-"""Characters of a name or of what was decided."""
+"""Limit for the characters of a name or a text."""
 TABLE: Final = "decisions"
 CREATE: Final = (
     f"CREATE TABLE IF NOT EXISTS {TABLE} (at_ms INTEGER, kind TEXT, decided_by TEXT, about TEXT)"
 )
-"""Made where it is missing: an older version of this program passes it by."""
+"""It creates the table where it is missing; older versions of this program ignore the table."""
 _INSERT: Final = f"INSERT INTO {TABLE} VALUES (?, ?, ?, ?)"
 _TRIM: Final = f"DELETE FROM {TABLE} WHERE rowid <= (SELECT max(rowid) FROM {TABLE}) - {KEPT_MAX}"
 
@@ -38,22 +38,22 @@ class PersonDecision:
     """One decision of a person."""
 
     at_ms: int
-    """By the wall clock of the bookie."""
+    """When, in milliseconds by the bookie's wall clock."""
     kind: str
-    """A `DecisionKind`, or the word of a later version."""
+    """A `DecisionKind`, or a word of a later version."""
     by: str
-    """Who decided; empty = nobody said so."""
+    """Who decided; empty = unknown."""
     about: str
-    """What was decided, and why where a reason was given."""
+    """What was decided, and the reason if one was given."""
 
 
 def now_ms() -> int:
-    """Of the wall clock, for `PersonDecision.at_ms`."""
+    """Milliseconds of the wall clock, for `PersonDecision.at_ms`."""
     return int(time.time() * 1000)
 
 
 def write_decisions(connection: sqlite3.Connection, decisions: Iterable[PersonDecision]) -> None:
-    """Within the transaction of what they are about."""
+    """Insert decisions, within the transaction that carries them out."""
     rows = [(d.at_ms, d.kind, d.by[:TEXT_MAX], d.about[:TEXT_MAX]) for d in decisions]
     if rows:
         connection.executemany(_INSERT, rows)
@@ -61,11 +61,13 @@ def write_decisions(connection: sqlite3.Connection, decisions: Iterable[PersonDe
 
 
 def read_decisions(connection: sqlite3.Connection) -> list[PersonDecision]:
-    """Oldest first."""
+    """Read the decisions of one index, oldest first."""
     found = connection.execute(f"SELECT at_ms, kind, decided_by, about FROM {TABLE}").fetchall()
     return sorted(PersonDecision(*row) for row in found)
 
 
 def newest(decisions: Iterable[Iterable[PersonDecision]]) -> tuple[PersonDecision, ...]:
-    """Of what several directories have, each once, oldest first."""
+    """Merge the decisions of several directories: each once, the newest `SHOWN_MAX`,
+    oldest first.
+    """
     return tuple(sorted({one for each in decisions for one in each})[-SHOWN_MAX:])

@@ -1,11 +1,13 @@
-"""One ledger directory: its log, its index, and the rows on their way from one to the other.
+"""One ledger directory: its log, its index, and the rows in memory between them.
 
-add -> log (ring) and memtable, under the storage's lock -> `capture` freezes the memtable and takes
-the end of the log at one instant -> `commit` syncs the log, then puts the rows and that end into
-the index in one transaction. After a crash the log is scanned from that end on.
+The path of an add: `add` puts it into the log's ring and the memtable, under the storage's lock ->
+`capture` freezes the memtable and reads the end of the log at one instant -> `commit` syncs the
+log, then puts the rows and that end into the index in one transaction. After a crash the next start
+scans the log from that end on.
 
-Thread rules: methods that say "locked" are called with the storage's lock held and touch memory
-only; all others take that lock themselves, for moments, and may block on the disk.
+Thread rules: a caller of a method that says "locked" holds the storage's lock, and the method
+touches only memory. All other methods take that lock themselves, briefly, and may block on the
+disk.
 """
 
 import threading
@@ -36,19 +38,19 @@ from bookie.storage.records import LedgerRecord
 
 OLD_SUFFIX: Final = ".old"
 FRESH_SUFFIX: Final = ".new"
-"""The index that a rebuild has replaced, and the one it is making; with either there and no index
-beside it, the rebuild has not ended."""
+"""Suffixes of the index that a rebuild has replaced, and of the one that it is making. If either
+exists and there is no index, a rebuild was interrupted."""
 
 WrongOf = Callable[[RunFrame], EntrySet]
-"""Which entries of a frame, parsed and whole, are no good all the same."""
+"""Returns which entries of a parsed frame are corrupt all the same."""
 
 _MOVED_RETRIES: Final = 3
-"""How often one read follows a frame that compaction moves under it."""
+"""How often one read follows a frame that compaction moves meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """What one checkpoint commits of a directory, taken at one instant."""
+    """The state of one directory that a checkpoint commits, taken at one instant."""
 
     indexed_to: tuple[int, int]
     rows: Memtable
@@ -66,16 +68,19 @@ class LedgerDirectory:
         self._active = Memtable()
         """Rows added since the last capture."""
         self._frozen: Memtable | None = None
-        """Rows that a checkpoint is committing, or has failed to; None between two of them."""
+        """Rows that a checkpoint is committing or has failed to commit; None between two
+        checkpoints."""
         self.facts = DirectoryFacts.decode(index.facts())
-        """As in the index; changed by one commit at a time (`Maintenance._committing`)."""
+        """The facts as they are in the index; one commit at a time changes them
+        (`Maintenance._committing`)."""
         self._ends = index.ledger_ends()
-        """Of every ledger with a row in memory or index."""
+        """The end of every ledger with a row in memory or in the index."""
         self.has_garbage = True
-        """Frames may have died since the last compaction (after an open: unknown)."""
+        """True when log files may hold garbage since the last compaction (unknown after an
+        open)."""
 
     def _check(self) -> None:
-        """Locked. Looks at every row in memory: for tests."""
+        """Locked. Assert the invariants; only for tests, as it looks at every row in memory."""
         for table in filter(None, (self._active, self._frozen)):
             assert table.count == sum(len(rows.rows) for rows in table.ledgers.values())
             for ledger_id, rows in table.ledgers.items():
@@ -93,7 +98,7 @@ class LedgerDirectory:
         lock: threading.Lock,
         notify: Callable[[], None],
     ) -> "LedgerDirectory":
-        """Opens or makes both; nothing is scanned yet. CorruptError when the index is gone."""
+        """Open or create log and index, without a scan. CorruptError when the index is gone."""
         disk.make_directory(path)
         index_path = path / INDEX_NAME
         is_new = not disk.exists(index_path)
@@ -118,10 +123,11 @@ class LedgerDirectory:
             raise
 
     def recover(self, *, deleted: Collection[LedgerId]) -> int:
-        """Rows of the frames behind the last checkpoint, from the log; returns how many.
+        """Make the rows of the frames behind the last checkpoint, from the log; returns how many
+        frames.
 
-        All of them are durable then. `log.torn` says afterwards whether the log ends in half a
-        frame. CorruptError when frames that were synced are gone. Before the first append.
+        Afterwards all these frames are durable, and `log.torn` says whether the log ends in half a
+        frame. CorruptError when synced frames are gone. Call it before the first append.
         """
         found, is_behind = 0, False
         for position, frame in self.log.scan(self.facts.indexed_to):
@@ -136,19 +142,19 @@ class LedgerDirectory:
     # ---- adding ---------------------------------------------------------------------------------
 
     def add(self, frame: RunFrame) -> Position | None:
-        """Locked. Appends a frame and makes it readable; None when the log has no room now."""
+        """Locked. Append a frame and make it readable; None when the log has no room now."""
         position = self.log.append(frame.buffer)
         if position is not None:
             self.note(frame, position)
         return position
 
     def keeps(self, frame: RunFrame) -> bool:
-        """Locked. True when the memory has all of recovery's frame, as recovery wrote it, waiting
-        for the next checkpoint.
+        """Locked. True when memory already holds all entries of this recovery frame, from recovery
+        adds that wait for the next checkpoint.
 
-        That checkpoint would drop another copy. Of what is in memory no disk has to be asked
-        whether it is good; anything else is for a checkpoint to judge. It drops a writer's copy
-        where an older one lies, also where that one is no good.
+        That checkpoint would drop a second copy, so the frame need not be stored. Only frames in
+        memory count, as they are surely good without a look at a disk. Frames of the writer do not
+        count: a checkpoint drops them if there is an older copy, even a bad one.
         """
         first, last = frame.first_entry_id, frame.last_entry_id
         rows = self._active.overlapping(frame.ledger_id, first=first, last=last)
@@ -159,7 +165,7 @@ class LedgerDirectory:
         return bool(kept) and not wanted - entries_of(kept)
 
     def note(self, frame: RunFrame, position: Position) -> None:
-        """Locked. A frame lies at `position`."""
+        """Locked. Add the row of a frame that lies at `position`."""
         ledger_id, lac, row = frame.ledger_id, frame.lac, row_of(frame, position)
         self._active.put(ledger_id, row, lac)
         end = self._ends.get(ledger_id)
@@ -182,7 +188,9 @@ class LedgerDirectory:
         return self._active.count + (frozen.count if frozen is not None else 0)
 
     def end_of(self, ledger_id: LedgerId) -> LedgerEnd | None:
-        """Cheap; from any thread."""
+        """The end of a ledger, None when nothing of it is here. Cheap, and callable from any
+        thread.
+        """
         return self._ends.get(ledger_id)
 
     def ledger_ids(self) -> list[LedgerId]:
@@ -197,8 +205,8 @@ class LedgerDirectory:
         def fetch(row: RunRow) -> Buffer | None:
             frame = self._fetch(ledger_id, row)
             if frame is not None and row.entry_count < frame.count:
-                # What else the frame holds is another row's, or no good: rejected, or a copy of
-                # what was here before.
+                # The frame's other entries belong to other rows, or do not count: they were
+                # rejected, or were here before.
                 frame = parse_run(part_of(frame, row))
             return cut(frame, first=first, last=horizon) if frame is not None else None
 
@@ -208,13 +216,15 @@ class LedgerDirectory:
     def _lookup(
         self, ledger_id: LedgerId, first: int, last: int, *, bytes_max: float = inf
     ) -> tuple[list[RunRow], int]:
-        """Rows that may hold ids of the range, and the id up to which they are all of them."""
-        # Memory before index: a row that a checkpoint moves meanwhile is then seen twice, not lost.
+        """Rows that may hold ids of the range, and the id up to which these rows are complete."""
+        # Look in memory before the index: then a row that a checkpoint moves meanwhile is seen
+        # twice, not missed.
         with self._lock:
             rows = self._active.overlapping(ledger_id, first=first, last=last)
             if self._frozen is not None:
                 rows += self._frozen.overlapping(ledger_id, first=first, last=last)
-        # Of either as much as fills the read: a long range is read in many parts.
+        # Take from memory and from the index no more than fills one read: a long range takes
+        # several reads.
         rows, horizon = rows_to_read(sorted(rows), first=first, last=last, bytes_max=bytes_max)
         stored, indexed = self.index.rows_to_read(
             ledger_id, first=first, last=horizon, bytes_max=bytes_max
@@ -233,7 +243,7 @@ class LedgerDirectory:
         return None
 
     def _moved(self, ledger_id: LedgerId, row: RunRow) -> RunRow | None:
-        """The row as compaction left it, None when it still points to the same place."""
+        """The row as compaction has changed it, None when it still points to the same place."""
         stored = self.index.rows(ledger_id, first=row.first, last=row.first)
         same = (now for now in stored if now.first == row.first and now.last == row.last)
         return next((now for now in same if now.position != row.position), None)
@@ -251,10 +261,10 @@ class LedgerDirectory:
         return holding(rows + self.index.all_rows(ledger_id))
 
     def lacks(self, frame: RunFrame) -> bool:
-        """True when an entry of the frame is not stored, or only in a copy that is no good, which
-        was rejected or cannot be read.
+        """True when an entry of the frame is not stored, or only as a bad copy: rejected or
+        unreadable.
 
-        The latter counts for recovery's frames only: those replace what is no good.
+        Bad copies count as missing only for recovery frames, since only those replace them.
         """
         wanted = EntrySet.from_runs([(frame.first_entry_id, frame.count, frame.pattern)])
         rows, horizon = self._lookup(
@@ -264,14 +274,16 @@ class LedgerDirectory:
             return True
         if not frame.is_recovery:
             return bool(wanted - entries_of(rows))
-        # To recovery a copy that cannot be read is what a rejected one is.
+        # For a recovery frame an unreadable copy is the same as a rejected one.
         judged = [r if self.is_readable(frame.ledger_id, r) else r.rejected() for r in rows]
         return bool(wanted - holding(judged))
 
     # ---- checkpoints ----------------------------------------------------------------------------
 
     def capture(self) -> Capture:
-        """Locked. Freezes the rows so far; with those of a checkpoint that failed, if one did."""
+        """Locked. Freeze the rows in memory, together with those of a failed checkpoint, if there
+        are any.
+        """
         if self._frozen is None:
             self._frozen = self._active
         else:
@@ -281,9 +293,9 @@ class LedgerDirectory:
         return Capture((end.file_id, end.offset), self._frozen)
 
     def commit(self, capture: Capture, *, records: Sequence[LedgerRecord]) -> None:
-        """Syncs the log, then commits the capture. On an error nothing is forgotten: try again."""
+        """Sync the log, then commit the capture. After an error all rows are kept: try again."""
         if capture.indexed_to != self.facts.indexed_to:
-            self.log.stream.sync()  # the next scan insists on every byte before this position
+            self.log.stream.sync()  # the next scan demands every byte before this position
             passing("checkpoint: log synced, index not committed")
         facts = self.facts.with_position(capture.indexed_to)
         if capture.rows.count or records or facts != self.facts:
@@ -305,7 +317,7 @@ class LedgerDirectory:
         retracted: Mapping[LedgerId, EntrySet] = MappingProxyType({}),
         decisions: Sequence[PersonDecision] = (),
     ) -> None:
-        """Commits these at once. The caller keeps checkpoints out meanwhile."""
+        """Commit these in one transaction. The caller keeps checkpoints out meanwhile."""
         after = facts or self.facts
         self.index.commit(
             Batch(
@@ -320,7 +332,7 @@ class LedgerDirectory:
         self.facts = after
 
     def reject(self, ledger_id: LedgerId, entries: EntrySet, wrong: WrongOf) -> EntrySet:
-        """Lets go of those stored copies that are wrong, durably; which ones.
+        """Reject, durably, those stored copies of `entries` that are `wrong`; returns their ids.
 
         The caller has committed the rows in memory and keeps checkpoints out.
         """
@@ -338,7 +350,7 @@ class LedgerDirectory:
         return found
 
     def forget(self, ledger_ids: Sequence[LedgerId], tombstones: Sequence[LedgerRecord]) -> None:
-        """Drops the rows of deleted ledgers, durably. The caller keeps checkpoints out."""
+        """Drop the rows of deleted ledgers, durably. The caller keeps checkpoints out."""
         self._drop(ledger_ids)
         self.index.commit(
             Batch(records=tombstones, forget=ledger_ids), is_readable=self.is_readable
@@ -346,10 +358,10 @@ class LedgerDirectory:
         self.has_garbage = True
 
     def drop_late(self, rows: Memtable, is_deleted: Callable[[LedgerId], bool]) -> None:
-        """Drops rows of deleted ledgers among those that a checkpoint has captured.
+        """Drop the rows of deleted ledgers from those that a checkpoint has captured.
 
-        Their adds were ruled before the ledger was deleted and stored after: under a tombstone
-        nothing would ever look for them again. The caller keeps other checkpoints out.
+        Such an add was allowed before the ledger was deleted and was stored after that. Under a
+        tombstone no code would ever look for its row again. The caller keeps other checkpoints out.
         """
         late = [ledger_id for ledger_id in rows.ledgers if is_deleted(ledger_id)]
         if late:
@@ -365,7 +377,7 @@ class LedgerDirectory:
                 self._ends.pop(ledger_id, None)
 
     def close(self) -> None:
-        """Ends the log (flush, sync) and closes the index; raises the first failure."""
+        """Flush, sync and close the log, and close the index; raises the first failure."""
         failures = []
         for part in (self.log, self.index):
             try:

@@ -1,11 +1,11 @@
-"""The file layer under every storage module: few operations, all checked, with one error tree.
+"""The file layer below all storage modules: few operations, all checked, with one error tree.
 
-Log, journal, stamps and markers reach the disk only through `Disk`, so that tests can put a
-simulated disk (`bookie.testing.disk.SimDisk`) in its place and crash it at any point. SQLite keeps
-its own files; `Disk.open_database` is where they come from.
+Log, journal, stamps and markers use only `Disk`, so that tests can replace it by a simulated disk
+(`bookie.testing.disk.SimDisk`) and crash that at any point. SQLite writes its own files, which
+`Disk.open_database` opens.
 
-What counts as durable: bytes of a file after `DiskFile.fdatasync`; names (create, rename, unlink)
-after `Disk.sync_directory` of their directory. Nothing else.
+Only this counts as durable: the bytes of a file after `DiskFile.fdatasync`, and names (create,
+rename, unlink) after `Disk.sync_directory` of their directory.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ BLOCK_BYTES: Final = 4096
 """Offsets, lengths and buffers of direct writes are multiples of this."""
 
 WRITE_PARTS_MAX: Final = 512
-"""Most buffers of one write (the system's own limit is 1024)."""
+"""How many buffers one write may have (the kernel's own limit is 1024)."""
 
 _FULL_ERRNOS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NEW_FILE_MODE: Final = 0o640
@@ -55,13 +55,15 @@ class DiskFile(Protocol):
     def size(self) -> int: ...
 
     def pwrite(self, buffers: Sequence[Buffer], offset: int) -> None:
-        """Writes all the buffers one after the other from `offset`: all of it, or StorageError."""
+        """Write all the buffers one after the other from `offset` on; StorageError unless all is
+        written.
+        """
 
     def pread(self, length: int, offset: int) -> bytes:
-        """The bytes there: fewer than `length` only where the file ends."""
+        """Read the bytes there: fewer than `length` only at the end of the file."""
 
     def fdatasync(self) -> None:
-        """Makes what was written durable. After an error the file must not be used again."""
+        """Make all written bytes durable. After an error the file must not be used again."""
 
     def truncate(self, size: int) -> None: ...
 
@@ -72,35 +74,38 @@ class Disk(Protocol):
     """Operations on names and directories. Every failure is a StorageError."""
 
     def create(self, path: Path, *, size: int = 0, direct: bool = False) -> DiskFile:
-        """A new file of `size` allocated zero bytes, open for reading and writing.
+        """Create a file of `size` allocated zero bytes, open for reading and writing.
 
-        DiskFullError, and no file, when the bytes cannot be had. StorageError when the name exists.
+        DiskFullError, and no file, when the disk lacks the space. StorageError when the name
+        exists.
         """
 
     def open(self, path: Path, *, writable: bool = False) -> DiskFile: ...
 
     def rename(self, source: Path, target: Path) -> None:
-        """Atomic; takes the place of an existing target. Both in one directory."""
+        """Rename a file atomically; it replaces an existing target. Both must be in
+        one directory.
+        """
 
     def unlink(self, path: Path) -> None: ...
 
     def exists(self, path: Path) -> bool: ...
 
     def list_directory(self, path: Path) -> list[str]:
-        """Names in it, sorted."""
+        """The names in a directory, sorted."""
 
     def make_directory(self, path: Path) -> None:
-        """Creates it and its parents; their entries are durable when it returns."""
+        """Create a directory and its parents; their names are durable when it returns."""
 
     def sync_directory(self, path: Path) -> None: ...
 
     def space(self, path: Path) -> DiskSpace: ...
 
     def supports_direct(self, directory: Path) -> bool:
-        """True when an aligned direct write really works there (tried, not guessed)."""
+        """True when an aligned direct write works there; it tries one."""
 
     def open_database(self, path: Path) -> Database:
-        """The SQLite database in this file, created when there is none."""
+        """Open the SQLite database in this file; create it when there is none."""
 
     def flusher(
         self,
@@ -110,14 +115,14 @@ class Disk(Protocol):
         has_work: Callable[[], bool],
         step: Callable[[], bool],
     ) -> Flusher:
-        """Who writes to this disk for one stream; to be started."""
+        """Make the flusher that writes to this disk for one stream; the caller starts it."""
 
     def start_background(self, name: str, work: Callable[[], None]) -> BackgroundTask:
-        """Begins blocking work that nobody waits for."""
+        """Start blocking work for which the caller does not wait."""
 
 
 def write_file(disk: Disk, path: Path, content: bytes) -> None:
-    """Puts `content` there durably and atomically: a crash leaves the old file or the new one."""
+    """Write `content` durably and atomically: a crash leaves the old file or the new one."""
     fresh = path.with_name(path.name + ".new")
     if disk.exists(fresh):
         disk.unlink(fresh)
@@ -154,7 +159,7 @@ def remove_file(disk: Disk, path: Path) -> None:
 
 
 def storage_error(action: str, path: Path, error: OSError) -> StorageError:
-    """The error of our tree for what the system said while doing `action` on `path`."""
+    """The error of our tree for an OSError that `action` on `path` has met."""
     reason = error.strerror or str(error)
     if error.errno in _FULL_ERRNOS:
         return DiskFullError(f"{path}: cannot {action}: {reason}; free space or add a disk")
@@ -163,7 +168,7 @@ def storage_error(action: str, path: Path, error: OSError) -> StorageError:
 
 @contextlib.contextmanager
 def mapped(action: str, path: Path) -> Iterator[None]:
-    """Turns OSError into StorageError, naming what was tried on which file."""
+    """Turn an OSError into a StorageError that names the action and the file."""
     try:
         yield
     except OSError as error:
@@ -201,8 +206,8 @@ class RealFile:
                 self._write_rest(buffers, offset, written)
 
     def _write_rest(self, buffers: Sequence[Buffer], offset: int, written: int) -> None:
-        # A short write is legal (signals, quotas, odd file systems) though rare on files. Views,
-        # not copies: a copy would not be aligned for a direct file.
+        # A short write is legal (signals, quotas, odd file systems) though rare on files. The rest
+        # is written from views: copies would not be aligned for a direct file.
         rest = _skip(buffers, written)
         while rest:
             count = os.pwritev(self._fd, rest, offset + written)
@@ -237,7 +242,7 @@ class RealFile:
 
 
 def _skip(buffers: Sequence[Buffer], count: int) -> list[memoryview]:
-    """Views of what follows the first `count` bytes of the buffers."""
+    """Views of the buffers without their first `count` bytes."""
     rest = []
     for buffer in buffers:
         taken = min(count, len(buffer))
@@ -282,7 +287,7 @@ class RealDisk(InThreads):
             os.unlink(path)
 
     def exists(self, path: Path) -> bool:
-        # Path.exists() calls some errors "no"; only the system's own "no such file" is a no.
+        # Path.exists() returns False for some errors; here only "no such file" means no.
         try:
             os.stat(path)
         except FileNotFoundError:
@@ -300,7 +305,8 @@ class RealDisk(InThreads):
             self.make_directory(path.parent)
             with mapped("create directory", path):
                 os.mkdir(path)
-        # Also when it exists: an earlier process may have died between creating and syncing it.
+        # Sync also when it exists: an earlier process may have died between creating and syncing
+        # it.
         self.sync_directory(path.parent)
 
     def sync_directory(self, path: Path) -> None:
@@ -324,7 +330,7 @@ class RealDisk(InThreads):
             file = self.create(probe, direct=True)
         except StorageError:
             with contextlib.suppress(StorageError):
-                self.unlink(probe)  # some file systems create the name and then refuse the flag
+                self.unlink(probe)  # some file systems create the file and then refuse the flag
             return False
         try:
             file.pwrite([memoryview(mmap.mmap(-1, BLOCK_BYTES))], 0)

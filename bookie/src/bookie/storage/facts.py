@@ -1,8 +1,9 @@
-"""Durable facts of one ledger directory, beside rows and records: what a boot must know first.
+"""Durable facts about one ledger directory that a boot must know first.
 
-All of them change in the same transactions as what they speak of. Suspicions are what an open found
-wrong; they stay until the boot has dealt with them, because the evidence itself (a torn tail, a
-hole in the journal) is gone once the open has gone on.
+They are in the index, beside rows and records, and change in the same transaction as the state that
+they describe. A suspicion is damage that an open has found. It stays until a boot has dealt with
+it, because the evidence itself (a torn tail, a hole in the journal) is gone once the open has
+finished.
 """
 
 import json
@@ -16,7 +17,7 @@ from bookie.errors import CorruptError
 from bookie.storage.records import Boundary
 
 START: Final = (0, 0)
-"""Position before any log file: scan all there is."""
+"""The position before all log files: a scan from here reads everything."""
 
 _POSITION: Final = "indexed_to"
 _FENCE: Final = "fence_boundary"
@@ -25,7 +26,7 @@ _SUSPICIONS: Final = "suspicions"
 
 
 class Suspicion(Enum):
-    """What an open found; see OpenReport."""
+    """A kind of damage that an open found; see OpenReport."""
 
     TORN = "torn"
     JOURNAL_LOST = "journal_lost"
@@ -34,7 +35,9 @@ class Suspicion(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DirectoryFacts:
-    """`indexed_to`: (log file id, offset) up to which the index holds every frame."""
+    """Facts about one ledger directory. `indexed_to`: (log file id, offset) up to which the index
+    has every frame. `fence`, `unchecked`: its boundaries, None = there is none.
+    """
 
     indexed_to: tuple[int, int] = START
     fence: Boundary | None = None
@@ -51,7 +54,7 @@ class DirectoryFacts:
         return replace(self, suspicions=frozenset())
 
     def encode(self) -> dict[str, bytes | None]:
-        """Rows of the fact table; None removes one."""
+        """The rows of the fact table; None removes a row."""
         return {
             _POSITION: json.dumps(self.indexed_to).encode(),
             _FENCE: self.fence.encode() if self.fence else None,
@@ -61,7 +64,7 @@ class DirectoryFacts:
 
     @classmethod
     def decode(cls, rows: Mapping[str, bytes]) -> "DirectoryFacts":
-        """From the rows of the fact table; CorruptError when one makes no sense."""
+        """Parse the rows of the fact table; CorruptError when one is malformed."""
         fence, unchecked = rows.get(_FENCE), rows.get(_UNCHECKED)
         try:
             file_id, offset = parse_json(rows.get(_POSITION, b"[0, 0]"))

@@ -1,7 +1,8 @@
-"""The disk side of an append stream: the file being written, and the spare that follows it.
+"""The disk side of an append stream: the file being written, and the spare file that will follow
+it.
 
-Used by the flusher thread alone (and by `open`, before that thread exists). A failed write or sync
-leaves the writer unusable: the stream makes the failure sticky and never calls it again.
+Only the flusher thread uses it (and `open`, before that thread exists). After a failed write or
+sync the writer is unusable: the stream keeps the failure and never calls the writer again.
 """
 
 import mmap
@@ -36,24 +37,24 @@ class FileWriter:
         self._settings = settings
         self.is_direct: Final = _decide_direct(directory, disk=disk, settings=settings)
         self._file: DiskFile | None = None
-        """The file being written; None before the first."""
+        """The file being written; None before the first one."""
         self._spare: DiskFile | None = None
-        """Allocated, without a header yet; becomes the next file."""
+        """An allocated file without a header, which becomes the next file."""
         self._unsynced = False
         """Bytes were written since the last sync."""
         self.syncs: Final = Durations()
-        """How long the disk took to make writes durable."""
-        # The tail block goes through here: in the ring its rest is not ours to fill with zeros,
-        # since the next append may be writing there at this moment.
+        """How long each sync took."""
+        # The last block is padded in this buffer and not in the ring, where the next append may be
+        # writing behind the data at this moment.
         self._tail = memoryview(mmap.mmap(-1, BLOCK_BYTES))
-        """One block: the last, partial one is padded here before it is written."""
+        """A buffer of one block, for padding a partial last block before it is written."""
 
     @property
     def has_spare(self) -> bool:
         return self._spare is not None
 
     def make_spare(self, file_id: int) -> bool:
-        """Allocates the file that will be `file_id`; False when the disk is too full for it."""
+        """Allocate the spare that will become file `file_id`; False when the disk is too full."""
         assert self._spare is None
         size = self._settings.file_bytes
         if self._disk.space(self.directory).free_bytes - size < self._settings.reserve_bytes:
@@ -66,9 +67,9 @@ class FileWriter:
         return True
 
     def start_file(self, header: FileHeader) -> None:
-        """Puts the spare into service; the file before it is synced and closed first.
+        """Put the spare into service, after the file before it is synced and closed.
 
-        That order is what lets a reader insist on every byte of all files but the last.
+        Because of that order a reader can demand every byte of all files but the last.
         """
         self.sync()
         if self._file is not None:
@@ -84,7 +85,7 @@ class FileWriter:
         self._disk.sync_directory(self.directory)
 
     def write(self, ring: Ring, *, start: int, end: int, offset: int) -> None:
-        """Writes stream positions [start, end) of the ring to `offset` of the current file.
+        """Write stream positions [start, end) of the ring to `offset` of the current file.
 
         `start` and `offset` are block aligned; an unaligned end is padded with zeros.
         """
@@ -101,7 +102,7 @@ class FileWriter:
         self._file.pwrite(buffers, offset)
 
     def sync(self) -> None:
-        """Makes all writes so far durable; nothing to do when there were none."""
+        """Make all writes so far durable; does nothing when there were none."""
         if self._unsynced:
             assert self._file is not None
             began = time.perf_counter()
@@ -110,14 +111,16 @@ class FileWriter:
             self.syncs.observe(time.perf_counter() - began)
 
     def finish(self, end: int | None) -> None:
-        """After the last sync: gives the unused rest of the file back to the file system."""
+        """Truncate the unused rest of the file behind `end`, and close; call it after the last
+        sync.
+        """
         if self._file is not None and end is not None:
             self._file.truncate(block_ceil(end))
             self._file.fdatasync()
         self.close()
 
     def close(self) -> None:
-        """Closes both files and removes the spare; nothing is written or synced."""
+        """Close both files and remove the spare, without writing or syncing."""
         if self._file is not None:
             self._file.close()
             self._file = None

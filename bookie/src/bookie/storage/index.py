@@ -1,10 +1,10 @@
-"""The index of one ledger directory: which entries lie where, and what is known of its ledgers.
+"""The index of one ledger directory: where its entries lie, and what is known about its ledgers.
 
 memtable -> `commit` (checkpoint, one transaction) -> SQLite -> `rows` (reads), `all_rows` (which
-entries are held). One row per run piece; the rows of one ledger never overlap in ids: what is
-stored already keeps its first copy, a later frame's row is cut to what was missing. Rows may
-interleave though (striped runs), hence the largest span of a row is kept per ledger to find every
-row that may hold an id.
+entries are held). It has one row per run, or per part of a run. The rows of one ledger never share
+an id: the first copy of an entry stays, and the row of a later frame is cut to the missing entries.
+Rows of striped runs may interleave, so the index keeps the largest span of a row per ledger, to
+find every row that may hold an id.
 """
 
 import sqlite3
@@ -44,7 +44,8 @@ CREATE TABLE facts (name TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
 PRAGMA user_version = {SCHEMA_VERSION};
 """
 _LAC_BODIES: Final = "CREATE TABLE IF NOT EXISTS lac_bodies (ledger INTEGER PRIMARY KEY, body BLOB)"
-"""Beside `records`, made where it is missing: an older version of this program passes it by."""
+"""A table beside `records`; it is created where it is missing, and older versions of this program
+ignore it."""
 _ROW: Final = "first, last, count, size, period, file, offset, length, flags"
 _INSERT_RUN: Final = f"INSERT INTO runs (ledger, {_ROW}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _SELECT_RUNS: Final = f"""
@@ -67,25 +68,25 @@ _LEDGERS_TOGETHER: Final = 500
 _ROWS_PER_INSERT: Final = 1000
 
 IsReadable = Callable[[LedgerId, RunRow], bool]
-"""Reads the row's frame from the log and checks it."""
+"""Reads the row's frame from the log and returns whether it is good."""
 
 
 @dataclass(slots=True)
 class LedgerEnd:
-    """What is cheap to ask of a ledger: its highest id held here and its highest LAC seen.
+    """The highest id that a directory holds of a ledger, and the highest LAC it has seen.
 
-    Kept in memory for all ledgers, hence no more than that.
+    It is in memory for all ledgers, so it has only these two.
     """
 
     last: EntryId = NO_ENTRY
-    """Only rises, like `lac`; -1 = none."""
+    """The highest id held; only rises, like `lac`; -1 = none."""
     lac: EntryId = NO_ENTRY
-    """As runs say it; an explicit one is in the ledger's record."""
+    """The highest LAC in a run; an explicit LAC is in the ledger's record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Entries that are gone for good, and who found that or accepted it."""
+    """Entries that are definitely lost; `reason`: who found or accepted that."""
 
     ledger_id: LedgerId
     reason: str
@@ -94,23 +95,23 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one transaction commits."""
+    """Changes that one transaction commits."""
 
     rows: Mapping[LedgerId, LedgerRows] = field(default_factory=dict)
     records: Sequence[LedgerRecord] = ()
     losses: Sequence[Loss] = ()
     facts: Mapping[str, bytes | None] = field(default_factory=dict)
-    """None removes the fact."""
+    """By name; None removes the fact."""
     forget: Sequence[LedgerId] = ()
-    """Deleted ledgers: rows, tails and losses go, records stay."""
+    """Deleted ledgers, whose rows, tails and losses are deleted; their records stay."""
     retracted: Mapping[LedgerId, EntrySet] = field(default_factory=dict)
-    """Entries that are called lost no more, by ledger."""
+    """By ledger: entries to remove from its loss records."""
     decisions: Sequence[PersonDecision] = ()
-    """What people decided that leads to this commit."""
+    """Decisions of people that this commit carries out."""
 
 
 class Index:
-    """Reads from any thread; writes are serial."""
+    """The index of one directory. Any thread may read; callers make one write at a time."""
 
     def __init__(self, database: Database) -> None:
         """Use `open`."""
@@ -118,10 +119,10 @@ class Index:
 
     @classmethod
     def open(cls, path: Path, *, disk: Disk, is_owner: bool = False) -> "Index":
-        """The index in `path`, created when there is no such file.
+        """Open the index in `path`; create it when there is no such file.
 
-        `is_owner`: nobody else writes to it (the folders are locked), and we may. CorruptError when
-        the file is damaged or of another version: what it held is unknown then, never empty.
+        `is_owner`: the caller holds the folder lock, so it alone may write. CorruptError when the
+        file is damaged or of another version: then its content is unknown, never empty.
         """
         database = disk.open_database(path)
         try:
@@ -157,7 +158,7 @@ class Index:
     def rows_to_read(
         self, ledger_id: LedgerId, *, first: int, last: int, bytes_max: float
     ) -> tuple[list[RunRow], int]:
-        """Rows like `rows`, no more than one read needs; see `index_rows.rows_to_read`."""
+        """Like `rows`, but no more rows than one read needs; see `index_rows.rows_to_read`."""
         with (
             self._database.reading("read rows of the index") as connection,
             closing(_select_rows(connection, ledger_id, first=first, last=last)) as rows,
@@ -195,7 +196,7 @@ class Index:
             raise _damaged(self.path, f"a loss record is unreadable: {error}") from error
 
     def decisions(self) -> list[PersonDecision]:
-        """Oldest first."""
+        """The stored decisions, oldest first."""
         with self._database.reading("read decisions") as connection:
             return read_decisions(connection)
 
@@ -204,7 +205,7 @@ class Index:
             return dict(connection.execute("SELECT name, value FROM facts").fetchall())
 
     def live_bytes(self) -> dict[int, int]:
-        """Per log file: bytes of frames that a row points to. Reads the whole table."""
+        """By log file: bytes of the frames that a row points to. It reads the whole table."""
         with self._database.reading("count live bytes") as connection:
             return dict(
                 connection.execute(
@@ -216,9 +217,11 @@ class Index:
     def rows_in_file(
         self, file_id: int, *, behind: tuple[int, int] = (-1, -1), limit: int
     ) -> list[tuple[LedgerId, RunRow]]:
-        """Rows that point into a log file, by ledger and first id; only those `behind` that pair.
+        """Rows that point into a log file, by ledger and first id; only those after the pair
+        `behind`.
 
-        Reads the table from there on until it has so many: no snapshot is held between two pages.
+        It reads the table from there until it has `limit` rows, so that a caller holds no snapshot
+        between two pages.
         """
         with self._database.reading("find the rows of a log file") as connection:
             found = connection.execute(_SELECT_FILE, (file_id, *behind, limit)).fetchall()
@@ -227,10 +230,11 @@ class Index:
     # ---- writing --------------------------------------------------------------------------------
 
     def commit(self, batch: Batch, *, is_readable: IsReadable) -> int:
-        """Commits it, durably. Returns how many frames it left with fewer live ids than they hold.
+        """Commit a batch, durably. Returns how often a frame lost live ids, so that there is
+        garbage.
 
-        Rows are taken in the order of their place in the log: the first copy of an id stays, unless
-        a later one was written by recovery and the stored one is not `is_readable` any more.
+        It takes rows in the order of the log: the first copy of an id stays, unless recovery wrote
+        the later copy and the stored one is not `is_readable` any more.
         """
         with self._database.transaction("commit to the index") as connection:
             _forget(connection, batch.forget)
@@ -248,9 +252,10 @@ class Index:
         return dead
 
     def move(self, moves: Iterable[tuple[LedgerId, RunRow, RunRow]]) -> None:
-        """Points rows at copies of their frames, durably; rows changed meanwhile stay as they are.
+        """Point rows at copies of their frames, durably; rows that changed meanwhile stay as they
+        are.
 
-        Each move: ledger, the row as it was read, the row at its new place.
+        Each move has the ledger, the row as it was read, and the row at its new place.
         """
         values = [
             (new.file_id, new.offset, ledger_id, old.first, old.file_id, old.offset)
@@ -264,9 +269,9 @@ class Index:
             )
 
     def reject(self, ledger_id: LedgerId, entries: EntrySet) -> None:
-        """Lets go of the copies of these entries, durably: what is stored of them is no good.
+        """Reject the copies of these entries, durably: their stored bytes are bad.
 
-        Their ids stay: an answer that they were never here would be a denial.
+        Their ids stay in the index, so that the bookie does not deny the entries.
         """
         with self._database.transaction("reject copies in the index") as connection:
             rows = list(_select_rows(connection, ledger_id, first=entries.first, last=entries.last))
@@ -286,22 +291,22 @@ class Index:
 
 
 class _Insertion:
-    """Rows on their way into the table, cut against what is there of their ledger.
+    """Inserts rows into the table, cut to the ids that the table lacks of their ledger.
 
-    Nearly every row lies beyond all of that and needs no look at it. With many ledgers in a
-    commit each has few rows, so statements are made for all ledgers together.
+    Nearly every row lies beyond the ledger's last id in the table and needs no comparison. In a
+    commit of many ledgers each has few rows, so statements cover many ledgers at once.
     """
 
     def __init__(self, connection: sqlite3.Connection, is_readable: IsReadable) -> None:
         self._connection = connection
         self._is_readable = is_readable
         self._plain: list[tuple[int, ...]] = []
-        """Values of rows that overlap nothing."""
+        """Values of rows to insert that overlap no other row."""
         self._dead = 0
-        """Rows that the new ones replaced: their bytes in the log are garbage."""
+        """How often a frame, old or new, lost ids to another: such bytes in the log are garbage."""
 
     def insert(self, tables: Mapping[LedgerId, LedgerRows]) -> int:
-        ledger_ids = sorted(tables)  # the order of the table: its pages are met one after another
+        ledger_ids = sorted(tables)  # the order of the table: each of its pages is visited once
         for start in range(0, len(ledger_ids), _LEDGERS_TOGETHER):
             self._insert_together(ledger_ids[start : start + _LEDGERS_TOGETHER], tables)
         return self._dead
@@ -350,7 +355,7 @@ class _Insertion:
         self._flush()
 
     def _shrink(self, ledger_id: LedgerId, row: RunRow, *, without: EntrySet) -> None:
-        """The good copy takes these ids over; what else the bad frame held stays unreadable."""
+        """Take these ids away from a bad row, for the good copy; its other ids stay unreadable."""
         self._connection.execute(
             "DELETE FROM runs WHERE ledger = ? AND first = ?", (ledger_id, row.first)
         )
@@ -366,7 +371,7 @@ def _place(row: RunRow) -> tuple[int, int]:
 def _select_rows(
     connection: sqlite3.Connection, ledger_id: LedgerId, *, first: int, last: int
 ) -> Generator[RunRow, None, None]:
-    """By first id, from the index as they are asked for."""
+    """Rows whose span touches the range, by first id, read lazily."""
     asked = {"ledger": ledger_id, "first": first, "last": last}
     with closing(connection.execute(_SELECT_RUNS, asked)) as found:
         yield from map(RunRow._make, found)
@@ -379,7 +384,7 @@ def _create(database: Database) -> None:
 
 
 def _add_tables(database: Database) -> None:
-    """Those that an older version of this program did not make."""
+    """Create the tables that an older version of this program did not make."""
     with database.reading("look for tables of later versions") as connection:
         found = connection.execute("SELECT name FROM sqlite_master").fetchall()
     missing = {"lac_bodies": _LAC_BODIES, DECISIONS: CREATE_DECISIONS}
@@ -401,7 +406,7 @@ def _forget(connection: sqlite3.Connection, ledger_ids: Sequence[LedgerId]) -> N
 
 
 def _retract(connection: sqlite3.Connection, retracted: Mapping[LedgerId, EntrySet]) -> None:
-    """Cuts these entries out of loss records; a record of which nothing is left goes."""
+    """Remove these entries from the loss records; delete a record that becomes empty."""
     for ledger_id, entries in retracted.items():
         rows = connection.execute(
             "SELECT rowid, entries FROM losses WHERE ledger = ?", (ledger_id,)
@@ -423,8 +428,8 @@ def _write_facts(connection: sqlite3.Connection, facts: Mapping[str, bytes | Non
             connection.execute(_REPLACE_FACT, (name, value))
 
 
-# The column `deleted` counts the turns: 1 = collected, 2 = named again since, and so on. A version
-# that knows no returns takes every number but 0 for a tombstone, which refuses more, never less.
+# The column `deleted` counts the changes: 1 = collected, 2 = the store names it again, and so on.
+# An older version takes every number but 0 for a tombstone, so it refuses more, never less.
 def _record_values(record: LedgerRecord) -> tuple[int, bytes | None, int, int, int, int, int, int]:
     return (
         record.ledger_id,

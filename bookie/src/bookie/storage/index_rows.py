@@ -1,7 +1,7 @@
-"""Index rows: which entries lie in which frame of the log, and how sets of entries become rows.
+"""Index rows: they say which entries lie in which frame of the log.
 
-One row per run. A row may cover only a part of its frame's entries: ids that were stored before
-keep their first copy, so the rows of one ledger are cut until none overlaps another.
+There is one row per run. A row may cover only a part of its frame's entries: an id that was stored
+before keeps its first copy, so the rows of one ledger are cut until no two share an id.
 """
 
 from collections.abc import Collection, Iterable
@@ -13,15 +13,15 @@ from bookie.protocol.availability import EntrySet
 from bookie.storage.log_scan import Position
 
 ROWS_PER_READ: Final = 1024
-"""Rows one read looks at; a range with more is answered in parts."""
+"""How many rows one read uses; a range with more rows takes several reads."""
 REJECTED_FILE: Final = -1
-"""Where rejected copies lie: no log file has this number."""
+"""The file id in rows of rejected copies; no log file has this number."""
 
 
 class RunRow(NamedTuple):
-    """Entries `first`..`last` in the pattern, `entry_count` of them, of one frame in the log.
+    """`entry_count` entries of one frame in the log: from `first` to `last`, in a pattern of ids.
 
-    A tuple that sorts by first id: rows are kept, searched and bound to SQL as they are.
+    It is a tuple that sorts by first id: rows are stored, searched and passed to SQL unchanged.
     """
 
     first: int
@@ -33,7 +33,7 @@ class RunRow(NamedTuple):
     offset: int
     length: int
     flags: int
-    """Flags of the frame: whether it was written by recovery."""
+    """The flags of the frame: whether recovery wrote it."""
 
     @property
     def position(self) -> Position:
@@ -41,16 +41,18 @@ class RunRow(NamedTuple):
 
     @property
     def is_rejected(self) -> bool:
-        """Stored, and known to be no good: nothing to read, for recovery's copy to replace."""
+        """True when the stored copy is known to be bad: no read uses it, and a recovery add
+        replaces it.
+        """
         return self.file_id == REJECTED_FILE
 
     @property
     def is_recovery(self) -> bool:
-        """Recovery wrote its frame: it takes the place of a copy that is no good."""
+        """True when recovery wrote the frame: then it replaces a bad copy."""
         return bool(self.flags & FLAG_RECOVERY)
 
     def rejected(self) -> "RunRow":
-        """This row, with nothing of its entries to be read any more."""
+        """This row as a rejected one, whose entries cannot be read any more."""
         return self._replace(file_id=REJECTED_FILE, offset=0, length=0)
 
     @property
@@ -68,7 +70,7 @@ class RunRow(NamedTuple):
         return self.period == 0 or self.pattern.index_of(self.first, entry_id) is not None
 
     def at(self, position: Position) -> "RunRow":
-        """This row, of a copy of the frame that lies elsewhere."""
+        """This row for a copy of the frame at `position`."""
         return self._replace(
             file_id=position.file_id, offset=position.offset, length=position.length
         )
@@ -99,15 +101,14 @@ def rows_of(entries: EntrySet, origin: RunRow) -> list[RunRow]:
 
 
 def entries_of(rows: Iterable[RunRow]) -> EntrySet:
-    """The union of what the rows cover."""
+    """The union of the entries that the rows cover."""
     return EntrySet.from_runs((row.first, row.entry_count, row.pattern) for row in rows)
 
 
 def holding(rows: Collection[RunRow]) -> EntrySet:
-    """What a ledger has of which these are the rows, in memory and index.
+    """The entries that a ledger has, given all its rows in memory and in the index.
 
-    It is what the next checkpoint makes of them: in the place of a rejected copy it puts recovery's
-    and no other.
+    It counts as the next checkpoint will: only a recovery add replaces a rejected copy.
     """
     rejected = [row for row in rows if row.is_rejected]
     if not rejected:
@@ -120,8 +121,8 @@ def holding(rows: Collection[RunRow]) -> EntrySet:
 def rows_to_read(
     rows: Iterable[RunRow], *, first: int, last: int, bytes_max: float
 ) -> tuple[list[RunRow], int]:
-    """So many of these, rising, as fill one read of `first`..`last`, and the id up to which they
-    are all of them: `first` at least.
+    """As many of these rising rows as fill one read of `first`..`last`, and the id, at least
+    `first`, up to which they are complete.
     """
     found: list[RunRow] = []
     size = 0

@@ -1,8 +1,9 @@
-"""The journal of a bookie: small records (in journal mode also runs), durable before answered.
+"""The journal of a bookie: small records (in journal mode also runs) that are durable before the
+bookie answers.
 
-Every append asks for a sync; one sync answers all records appended before it began, and `notify`
-(called from the flusher thread) says that `synced_to` moved. After a restart the whole journal is
-surveyed once in `open`, then replayed; `trim` deletes files whose records a checkpoint covers.
+Every append requests a sync; one sync covers all records appended before it began, and the flusher
+thread calls `notify` when `synced_to` has moved. After a restart `open` surveys the whole journal
+once; then the caller replays it. `trim` deletes files whose records a checkpoint covers.
 """
 
 import contextlib
@@ -38,7 +39,9 @@ _TRIM_ROOM_BYTES: Final = 4096
 def journal_settings(
     *, ring_bytes: int = 16 * _MIB, file_bytes: int = 64 * _MIB, direct_io: str = "auto"
 ) -> LogSettings:
-    """Settings of a journal: smaller than a log's, and it may use space that logs leave alone."""
+    """Settings of a journal: smaller than a log's, and with a smaller reserve, so that it can use
+    space that logs leave free.
+    """
     return LogSettings(
         ring_bytes=ring_bytes,
         file_bytes=file_bytes,
@@ -54,7 +57,7 @@ class _JournalFile:
 
 
 class Journal:
-    """Appends from any thread; `replay` before the first one."""
+    """The journal. Any thread may append; call `replay` before the first append."""
 
     def __init__(
         self, directory: Path, *, disk: Disk, settings: LogSettings, notify: Callable[[], None]
@@ -64,16 +67,17 @@ class Journal:
         self._disk = disk
         found = survey(disk, directory)
         self._found = found
-        """What lay there at the open; its leftovers go with the first trim."""
+        """What `open` found in the directory; the first trim deletes its leftovers."""
         self._sync_tail()
         self._files = [_JournalFile(span.file_id, span.first_sequence) for span in found.spans]
-        """Rising; files whose records are all in the indexes go from the front."""
+        """The files, ids rising; `trim` removes those from the front whose records are all in the
+        indexes."""
         self._first_needed = found.first_needed
-        """Lowest file id that a replay needs; below it nothing is missed."""
+        """The lowest file id that a replay needs."""
         self._base_sequence = found.last_sequence
-        """Numbers up to this one were given by processes before; records of this one follow."""
+        """The last sequence number of earlier processes; this process continues behind it."""
         self._trimming = threading.Lock()
-        """One trim at a time; taken before the stream's lock."""
+        """Held by one trim at a time; taken before the stream's lock."""
         self.stream: Final = AppendStream(
             directory,
             disk=disk,
@@ -83,16 +87,16 @@ class Journal:
             begin=self._begin_file,
             notify=notify,
         )
-        """Syncs, fails and gets full; whoever wants to know asks it."""
+        """The append stream; it knows of syncs, failures and full disks."""
 
     @classmethod
     def open(
         cls, directory: Path, *, disk: Disk, settings: LogSettings, notify: Callable[[], None]
     ) -> "Journal":
-        """The journal under `directory`, made if there is none. Blocking: reads all of it.
+        """Open the journal under `directory`, or create it. Blocking: it reads the whole journal.
 
-        `notify` is called from the flusher thread after each sync, when room was made for a
-        refused append, and on failure; it must not raise and must not block.
+        The flusher thread calls `notify` after each sync, when there is room again after a refused
+        append, and on failure; `notify` must not raise and must not block.
         """
         journal_directory = directory / JOURNAL_DIRECTORY
         disk.make_directory(journal_directory)
@@ -100,7 +104,8 @@ class Journal:
         return cls(journal_directory, disk=disk, settings=settings, notify=notify)
 
     def _sync_tail(self) -> None:
-        # What replay is going to show must be durable, also what a killed process left unsynced.
+        # Records that `replay` will return must be durable, also those that a killed process left
+        # unsynced.
         file_id, _ = self._found.tail
         if file_id:
             file = self._disk.open(self._path(file_id), writable=True)
@@ -117,31 +122,37 @@ class Journal:
 
     @property
     def lost(self) -> bool:
-        """Records that were durable are gone: treat the disk as empty. Survives until a trim."""
+        """True when durable records are gone: treat the disk as empty. It stays true
+        until a trim.
+        """
         return bool(self._found.lost)
 
     @property
     def lost_reasons(self) -> Sequence[str]:
-        """What is gone and how that is known, for people."""
+        """What is missing and what proves that, for people."""
         return tuple(self._found.lost)
 
     @property
     def torn(self) -> bool:
-        """The last file ended in bytes that are no record: normal after an unclean stop."""
+        """True when the last file ends in bytes that are no record: normal after an
+        unclean stop.
+        """
         return self._found.torn
 
     @property
     def ended(self) -> bool:
-        """It was closed in order, and all of it is there."""
+        """True when the journal was closed in order and is complete."""
         return self._found.ended
 
     @property
     def is_fresh(self) -> bool:
-        """No file at all was found: new, or lost altogether (its stamp knows which)."""
+        """True when no journal file was found: it is new, or completely lost (the directory's stamp
+        shows which).
+        """
         return not self._found.spans
 
     def replay(self) -> Iterator[JournalRecord]:
-        """All records found, in order; where `lost`, all that is still good."""
+        """Yield all records found, in order; if `lost`, all that are still good."""
         for span in self._found.spans:
             if span.end <= HEADER_BYTES:
                 continue
@@ -159,9 +170,11 @@ class Journal:
     def append(
         self, kind: RecordKind, payload: Sequence[Buffer], *, begins_file: bool = False
     ) -> int | None:
-        """The record's sequence number; None when there is no room: try again after `notify`.
+        """Append a record and return its sequence number; None when there is no room: try again
+        after `notify`.
 
-        The bytes are copied and a sync is on its way when it returns. Raises like LedgerLog.append.
+        It has copied the bytes and requested a sync when it returns. It raises like
+        LedgerLog.append.
         """
         length = RECORD_HEADER_BYTES + sum(map(len, payload))
         place = self.stream.append(
@@ -173,10 +186,10 @@ class Journal:
         return self._base_sequence + 1 + place.number
 
     def has_room(self, payload_bytes: int) -> bool:
-        """True when a record of that size, appended next, will be taken; raises like `append`.
+        """True when `append` has room for a record of that size now; raises like `append`.
 
-        Leaves space for the small record that a `trim` or `begin_file` in another thread may put
-        before it.
+        It counts in the small record that a `trim` or `begin_file` in another thread may append
+        before.
         """
         return self.stream.has_room(RECORD_HEADER_BYTES + payload_bytes, beside=_TRIM_ROOM_BYTES)
 
@@ -194,7 +207,7 @@ class Journal:
     def append_durably(
         self, kind: RecordKind, payload: Sequence[Buffer], *, begins_file: bool = False
     ) -> int:
-        """Appends and waits until it is durable; not for the event loop's thread."""
+        """Append a record and wait until it is durable; not for the event loop's thread."""
         while (sequence := self.append(kind, payload, begins_file=begins_file)) is None:
             self.stream.wait_for_room()
         self.stream.sync()
@@ -209,31 +222,32 @@ class Journal:
         return Begin(previous_id, previous_end, sequence, self._first_needed)
 
     def last_sequence(self) -> int:
-        """The highest number given to a record so far; 0 when there is none."""
+        """The highest sequence number of a record so far; 0 when there is none."""
         return self._base_sequence + self.stream.appends
 
     def synced_to(self) -> int:
-        """All records with a number up to this one are durable."""
+        """The sequence number up to which all records are durable."""
         return self._base_sequence + self.stream.synced_appends
 
     # ---- trimming and the end -------------------------------------------------------------------
 
     def begin_file(self) -> None:
-        """What follows lies in another file, so that a trim can let go of all that came before.
+        """Begin a new file for the records that follow, so that a trim can delete all earlier ones.
 
-        DiskFullError: there is no space for another file. Blocking; not for the event loop's
+        DiskFullError when there is no space for another file. Blocking; not for the event loop's
         thread.
         """
         with self._trimming:
-            # A record that says nothing new: a file is begun by a record only.
+            # This record repeats what is known: only appending a record begins a file.
             says = [TRIM_PAYLOAD.pack(self._first_needed)]
             self.append_durably(RecordKind.TRIM, says, begins_file=True)
 
     def trim(self, sequence: int) -> None:
-        """Records up to `sequence` are no longer needed: deletes the files that hold no others.
+        """Delete the files whose records are all at most `sequence`, which are no longer needed.
 
-        Durable when it returns. What is to be missing is recorded before it goes, so that a file
-        missing for another reason is noticed. Blocking; not for the event loop's thread.
+        It is durable when it returns. A record says first which files go, so that the next start
+        notices a file that is missing for another reason. Blocking; not for the event loop's
+        thread.
         """
         with self._trimming:
             files = list(self._files)
@@ -260,10 +274,12 @@ class Journal:
         self._disk.sync_directory(self._directory)
 
     def close(self) -> None:
-        """Records the orderly end, writes and syncs all, ends the flusher; raises the failure."""
+        """Append the END record, write and sync everything, end the flusher; raises the failure, if
+        any.
+        """
         try:
             if self.stream.appends and not self.stream.is_closed and self.stream.failure is None:
-                with contextlib.suppress(DiskFullError):  # the end is a proof more, not a must
+                with contextlib.suppress(DiskFullError):  # the END record is not required
                     self.append_durably(RecordKind.END, [])
         finally:
             self.stream.close()

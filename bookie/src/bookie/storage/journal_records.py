@@ -1,9 +1,9 @@
-"""Records of the journal: codec, and the reading of one file.
+"""Records of the journal: their codec, and reading them from one file.
 
-Record, big-endian: magic, kind, payload length, sequence number, the highest sequence number that
-was known to be durable when this one was appended, crc32c; then the payload. The checksum starts
-with the file's nonce and the record's offset, so that no copy of a record (an entry may hold any
-bytes) passes for one at another place.
+A record, big-endian: magic, kind, payload length, sequence number, the highest sequence number that
+was known to be durable when this record was appended, crc32c; then the payload. The checksum starts
+with the file's nonce and the record's offset, so that a copy of a record at another place (an entry
+may hold any bytes) is not taken for a record.
 """
 
 import struct
@@ -30,15 +30,17 @@ _WINDOW_BYTES: Final = 2 * PAYLOAD_BYTES_MAX
 
 
 class RecordKind(IntEnum):
-    """What a payload is; its bytes are the engine's business, except for those of the journal."""
+    """The kind of a record's payload. The journal itself reads only the payloads of
+    its own kinds.
+    """
 
     RUN = 1
     LEDGER = 2
     # 3 to 6 had names once; no version ever wrote them.
     TRIM = 100
-    """The journal's own: files before the one named here are no longer needed."""
+    """The journal's own kind: files before the one named here are no longer needed."""
     END = 101
-    """The journal's own: closed in order, all before it is durable."""
+    """The journal's own kind: it was closed in order, and all records before are durable."""
 
     @property
     def is_internal(self) -> bool:
@@ -47,7 +49,7 @@ class RecordKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class JournalRecord:
-    """One record as it was appended; the payload is a view of what was read."""
+    """One record as it was appended; the payload is a view of the bytes read."""
 
     sequence: int
     kind: RecordKind
@@ -56,7 +58,7 @@ class JournalRecord:
 
 @dataclass(frozen=True, slots=True)
 class RawRecord:
-    """A record whose checksum is right, at its place in a file."""
+    """A record with a right checksum, and its place in a file."""
 
     offset: int
     kind: int
@@ -82,7 +84,7 @@ class RawRecord:
 def encode_record(
     kind: RecordKind, payload: Sequence[Buffer], *, sequence: int, synced: int, seed: bytes
 ) -> list[Buffer]:
-    """The parts of a record; `seed` is that of its place, see `seed_of`."""
+    """Encode a record as buffers to write one after the other; `seed`: see `seed_of`."""
     length = sum(map(len, payload))
     head = _RECORD.pack(RECORD_MAGIC, kind, length, sequence, synced)
     crc = crc32c(seed + head)
@@ -92,12 +94,14 @@ def encode_record(
 
 
 def seed_of(nonce: int, offset: int) -> bytes:
-    """What the checksum of a record at this place begins with."""
+    """The bytes from which the checksum of a record at this place starts."""
     return _SEED.pack(nonce, offset)
 
 
 def record_at(window: memoryview, *, nonce: int, offset: int) -> RawRecord | None:
-    """The record at the start of `window`, which lies at `offset`; None when it is not good."""
+    """Parse the record at the start of `window`, which lies at `offset`; None when it
+    is not good.
+    """
     if len(window) < RECORD_HEADER_BYTES:
         return None
     magic, kind, length, sequence, synced = _RECORD.unpack_from(window)
@@ -114,7 +118,7 @@ def record_at(window: memoryview, *, nonce: int, offset: int) -> RawRecord | Non
 def read_records(
     file: DiskFile, *, nonce: int, start: int, limit: int | None = None
 ) -> Iterator[RawRecord]:
-    """Good records one after the other from `start` on; ends at `limit` or at the first bad one."""
+    """Yield good records from `start` on, up to `limit` or to the first bad one."""
     offset = start
     while limit is None or offset < limit:
         length = _WINDOW_BYTES if limit is None else min(_WINDOW_BYTES, limit - offset)
@@ -129,9 +133,9 @@ def read_records(
 
 
 def find_records(file: DiskFile, *, nonce: int, start: int) -> Iterator[RawRecord]:
-    """Good records anywhere behind `start`, aligned or not: what a hole may have cut off.
+    """Yield good records anywhere behind `start`, aligned or not: those behind a hole.
 
-    Reads the rest of the file at once; only asked where the file does not end in zeros.
+    It reads the rest of the file at once; only called if the file does not end in zeros.
     """
     rest = file.pread(file.size() - start, start)
     view = memoryview(rest)

@@ -1,14 +1,15 @@
-"""What a journal directory still holds, judged before anything is replayed from it.
+"""Surveys a journal directory before a replay: what is there, and whether anything durable is lost.
 
-A crash may tear the end of the last file: records there were appended, never known to be durable,
-and never answered for. Everything else must be there. The evidence that something durable is gone:
+A crash may tear the end of the last file: the records there were appended, but never known to be
+durable, and no client got an answer for them. Everything else must be there. These show that
+durable records are gone:
 - a good record behind the hole that was appended when the hole was already known to be durable;
 - a file whose records do not reach the end, or the number, that the next file's header states;
 - a file missing between the lowest one still needed (recorded by every trim) and the last;
 - a bad header: a file gets its name after its header is durable.
-Then the directory counts as lost, and its owner treats the disk as empty. What is lost at the very
-end, with nothing written after it, leaves no evidence here: the marker of an unclean stop is for
-that.
+Then the directory counts as lost, and its owner treats the disk as empty. A loss at the very end,
+with nothing written behind it, leaves no evidence here; the marker of an unclean stop covers that
+case.
 """
 
 import struct
@@ -29,12 +30,12 @@ from bookie.storage.log_files import (
 from bookie.storage.log_scan import is_zero
 
 TRIM_PAYLOAD: Final = struct.Struct(">Q")
-"""Of a TRIM record: the lowest file that is still needed."""
+"""The payload of a TRIM record: the lowest file that is still needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Good records of one file: bytes [HEADER_BYTES, end)."""
+    """The good records of one file: bytes [HEADER_BYTES, end)."""
 
     file_id: int
     nonce: int
@@ -44,21 +45,23 @@ class Span:
 
 @dataclass(slots=True)
 class Survey:
-    """The verdict on a directory; `lost` are the reasons, empty when nothing durable is gone."""
+    """The result for a directory. `lost`: reasons why it counts as lost, empty when nothing durable
+    is gone.
+    """
 
     spans: list[Span] = field(default_factory=list)
-    """Of the files that are needed, in their order."""
+    """The spans of the files that are needed, in order."""
     lost: list[str] = field(default_factory=list)
     torn: bool = False
-    """The last file ends in bytes that are no good record."""
+    """The last file ends in bytes that are not a good record."""
     ended: bool = False
     """The last record says that the journal was closed in order."""
     last_sequence: int = 0
-    """The highest seen; 0 when there is none."""
+    """The highest sequence number found; 0 when there is none."""
     first_needed: int = 1
     """Id of the first file that is needed."""
     leftovers: list[int] = field(default_factory=list)
-    """Files that a trim had not come to unlink."""
+    """Ids of files that a trim had no time to unlink."""
 
     @property
     def tail(self) -> tuple[int, int]:
@@ -69,22 +72,25 @@ class Survey:
 @dataclass(slots=True)
 class _FileFindings:
     header: FileHeader | None
-    """None: the file has none that is whole."""
+    """None when the file has no complete header."""
     span: Span
     last_sequence: int
-    """Of the last good record, or of what came before the file."""
+    """The number of the last good record, or of the last record before this file."""
     problems: list[str] = field(default_factory=list)
-    """What is wrong, in words; empty = nothing."""
+    """What is wrong, in words; empty = nothing is."""
     torn: bool = False
-    """It ends in bytes that are no good record."""
+    """The file ends in bytes that are not a good record."""
     ended: bool = False
-    """Its last record says that the journal was closed in order."""
+    """The file's last record says that the journal was closed in order."""
     first_needed: int = 0
-    """Id of the first file that was needed when this one was begun; 0 = not known."""
+    """The lowest file id that was still needed, by this file's header and TRIM records; 0 =
+    unknown."""
 
 
 def survey(disk: Disk, directory: Path) -> Survey:
-    """Reads the whole journal once; StorageError when the disk cannot be read."""
+    """Survey a directory: it reads the whole journal once. StorageError when the disk cannot be
+    read.
+    """
     file_ids = list_files(disk, directory, kind=JOURNAL_FILES)
     if not file_ids:
         return Survey()
@@ -158,7 +164,9 @@ def _needed_by(raw: RawRecord) -> int:
 
 
 def _look_behind(file: DiskFile, header: FileHeader, found: _FileFindings) -> None:
-    """Is what follows the last good record a torn end, or proof that synced records are gone?"""
+    """Decide whether the bytes behind the last good record are a torn end, or prove that synced
+    records are gone.
+    """
     end = found.span.end
     if is_zero(file, end):
         return

@@ -1,11 +1,11 @@
-"""The ledger log of one ledger directory: run frames appended verbatim, synced in groups.
+"""The ledger log of one ledger directory: it appends run frames verbatim and syncs them in groups.
 
-The engine appends a frame, learns its `Position` for the index, and `notify` is called (from the
-flusher thread) when more is durable; readers and the scan after a start get the same bytes back.
-Files lie in `log/` under the ledger directory and are never appended to again after a restart.
+The storage appends a frame and gets its `Position` for the index; the flusher thread calls `notify`
+when more is durable. Reads, and the scan after a start, return the same bytes. The files are in
+`log/` under the ledger directory; after a restart the log begins a new file.
 
-A file is allocated before it is needed. When the disk has no space for that spare, `is_full` turns
-true while the rest of the file in use still takes recovery adds and what compaction copies.
+The next file is allocated in advance. When the disk has no space for this spare, `is_full` becomes
+true, while the rest of the present file still takes recovery adds and the copies of compaction.
 """
 
 import contextlib
@@ -44,12 +44,12 @@ class LogFile:
     file_id: int
     size_bytes: int
     is_last: bool
-    """Appended to, or the newest from before the start: never deleted, its id is the next one's
-    guard against being used twice."""
+    """The file is being appended to, or is the newest from before the start. It is never deleted,
+    so that its id is not used a second time."""
 
 
 class LedgerLog:
-    """Appends from any thread (usually the event loop), reads from any thread."""
+    """The log. Any thread may append (usually the event loop's) and read."""
 
     def __init__(
         self, directory: Path, *, disk: Disk, settings: LogSettings, notify: Callable[[], None]
@@ -58,11 +58,11 @@ class LedgerLog:
         self._directory = directory
         self._disk = disk
         self._file_ids = list_files(disk, directory, kind=LOG_FILES)
-        """Rising; only grows at the end, in the appending thread, and shrinks by `delete_file`."""
+        """Ids of all files, rising; the appending thread adds at the end, `delete_file` removes."""
         self._opened_ids = tuple(self._file_ids)
-        """Files from before this process: what a scan looks at."""
+        """Files from before this process; a scan reads these."""
         self._tail: LogEnd | None = None
-        """Where the last of these ends, once a scan has reached it."""
+        """Where the last of these files ends, once a scan has reached it."""
         self._sync_tail()
         self._readers = ReaderPool(self._open_reader)
         self.stream: Final = AppendStream(
@@ -74,16 +74,16 @@ class LedgerLog:
             begin=self._begin_file,
             notify=notify,
         )
-        """Syncs, fails and gets full; whoever wants to know asks it."""
+        """The append stream; it knows of syncs, failures and full disks."""
 
     @classmethod
     def open(
         cls, directory: Path, *, disk: Disk, settings: LogSettings, notify: Callable[[], None]
     ) -> "LedgerLog":
-        """The log under `directory`, made if there is none. Blocking; starts the flusher thread.
+        """Open the log under `directory`, or create it. Blocking; it starts the flusher thread.
 
-        `notify` is called from that thread after each sync, when room was made for a refused
-        append, and on failure; it must not raise and must not block.
+        That thread calls `notify` after each sync, when there is room again after a refused append,
+        and on failure; `notify` must not raise and must not block.
         """
         log_directory = directory / LOG_DIRECTORY
         disk.make_directory(log_directory)
@@ -94,8 +94,9 @@ class LedgerLog:
         return self._file_ids[-1] if self._file_ids else 0
 
     def _sync_tail(self) -> None:
-        # A killed process may have left frames that are visible but not yet durable. Whatever the
-        # scan will count as present must be so; all files but the last were synced when they ended.
+        # A killed process may have left frames that are readable but not durable. Every frame that
+        # the scan will count as present must be durable; all files but the last were synced at
+        # their end.
         if self._file_ids:
             file = self._disk.open(self._path(self._last_id()), writable=True)
             try:
@@ -110,10 +111,11 @@ class LedgerLog:
     # ---- appending ------------------------------------------------------------------------------
 
     def append(self, frame: Buffer) -> Position | None:
-        """Takes a copy of the frame; None when there is no room now: try again after `notify`.
+        """Append a copy of the frame; None when there is no room now: try again after `notify`.
 
-        Raises the sticky failure, DiskFullError when no file is left (no failure: deleting files
-        helps), FrameError when the frame is longer than half the ring or than a file.
+        Raises the stream's failure, if there is one; DiskFullError when there is no further file,
+        which is not a failure, as deleting files helps; FrameError when the frame is longer than
+        half the ring or than a file.
         """
         place = self.stream.append_verbatim(frame)
         return None if place is None else _position((*place, len(frame)))
@@ -132,28 +134,31 @@ class LedgerLog:
                 for _ in self.scan((self._last_id(), HEADER_BYTES)):
                     pass
             except CorruptError as error:
-                # The index has all of that file, else the open would have scanned it: this is rot,
-                # which is met when an entry is read, and no reason to take nothing new.
+                # The index has all frames of that file, else the open would have scanned it. So the
+                # disk has damaged stored frames: reads will report that, and the log still takes
+                # new frames.
                 log.error("its frames go on being read where they are good: %s", error)
                 return (self._last_id(), HEADER_BYTES)
         assert self._tail is not None
         return (self._tail.file_id, self._tail.offset)
 
     def end(self) -> Position:
-        """The (empty) position behind the last appended frame: where a checkpoint's scan starts."""
+        """The (empty) position behind the last appended frame; the scan after a checkpoint starts
+        there.
+        """
         return Position(*self.stream.end, length=0)
 
     def synced_to(self) -> tuple[int, int]:
-        """(file id, offset): every frame before it is durable."""
+        """(file id, offset) before which every frame is durable."""
         return self.stream.synced_at
 
     # ---- reading --------------------------------------------------------------------------------
 
     def read(self, position: Position) -> bytes:
-        """The bytes at `position`, from memory or disk; any thread.
+        """Read the bytes at `position`, from memory or disk; any thread may call it.
 
-        The caller checks them (`parse_run`). CorruptError when they are not all there,
-        StorageError when the disk fails: never fewer bytes than asked for.
+        The caller checks them (`parse_run`). CorruptError when the file ends before, StorageError
+        when the disk fails; it never returns fewer bytes than asked for.
         """
         found = self.stream.read_ring(
             file_id=position.file_id, offset=position.offset, length=position.length
@@ -170,17 +175,19 @@ class LedgerLog:
         return found
 
     def is_in_memory(self, position: Position) -> bool:
-        """True while a read of it asks no disk; never blocks."""
+        """True while a read of this position needs no disk; never blocks."""
         return self.stream.is_in_ring(file_id=position.file_id, offset=position.offset)
 
     def _open_reader(self, file_id: int) -> DiskFile:
         return self._disk.open(self._path(file_id))
 
     def scan(self, start: tuple[int, int], *, on_damage: OnDamage | None = None) -> LogScan:
-        """Checked frames from `start` (a former `end` or `synced_to`, or (0, 0)) to the end.
+        """Iterate over checked frames from `start` (a former `end` or `synced_to`, or (0, 0)) to
+        the end.
 
-        Of what lay there when the log was opened; use it before the first append. CorruptError
-        when synced frames are gone, unless `on_damage` takes it and the scan goes on behind.
+        It reads the files from before this process; call it before the first append. CorruptError
+        when synced frames are gone; with `on_damage` the scan passes the error there and goes on
+        behind.
         """
         self._check_start(start)
         return LogScan(
@@ -196,11 +203,13 @@ class LedgerLog:
         self._tail = tail
 
     def write_again(self, start: tuple[int, int]) -> None:
-        """Makes durable what a scan from `start` has found; after it, before the first append.
+        """Write again, durably, what a scan from `start` has found; call it after the scan, before
+        the first append.
 
-        A sync that failed before may have left frames in the page cache: they can be read, count
-        as written, so that no later sync writes them, and go with the machine. Only the last file
-        can be such a one, since the next is begun after a sync that succeeded.
+        A sync that failed earlier may have left frames in the page cache: they can be read, but the
+        kernel counts them as written, so no later sync writes them, and a crash of the machine
+        loses them. This can only be the last file, since the next file is begun after a successful
+        sync.
         """
         assert self._tail is not None
         tail = self._tail
@@ -232,7 +241,7 @@ class LedgerLog:
     # ---- files ----------------------------------------------------------------------------------
 
     def files(self) -> list[LogFile]:
-        """All files, oldest first."""
+        """All files of the log, oldest first."""
         last = self._last_id()
         return [
             LogFile(file_id, self._size(file_id), file_id == last)
@@ -245,9 +254,10 @@ class LedgerLog:
         return 0
 
     def delete_file(self, file_id: int) -> None:
-        """Unlinks a file nothing refers to any more; durable when it returns.
+        """Delete a file that no row refers to any more; durable when it returns.
 
-        Only files before the last checkpoint may go: a scan from a checkpoint insists on the rest.
+        Only a file before the last checkpoint may go: a scan from a checkpoint demands all the
+        others.
         """
         if file_id not in self._file_ids or file_id == self._last_id():
             raise StorageError(
@@ -255,15 +265,17 @@ class LedgerLog:
                 f"expected one of {self._file_ids[:-1]}"
             )
         if self.stream.synced_at <= (self._last_id(), HEADER_BYTES):
-            # The last file is begun in memory: before any other goes, a crash must find it.
+            # The last file may exist only in memory: it must be on disk before another is deleted.
             self.stream.sync()
         self._disk.unlink(self._path(file_id))
-        self._readers.forget(file_id)  # behind it: nobody opens the file any more
+        self._readers.forget(file_id)  # after the unlink: no reader can open the file any more
         self._disk.sync_directory(self._directory)
         self._file_ids.remove(file_id)
         self.stream.look_for_space()
 
     def close(self) -> None:
-        """Writes and syncs all, ends the flusher, closes the files; raises the failure if any."""
+        """Write and sync everything, end the flusher, close the files; raises the
+        failure, if any.
+        """
         self._readers.close()
         self.stream.close()

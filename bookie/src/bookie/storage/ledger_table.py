@@ -1,8 +1,8 @@
-"""Records of all ledgers, boundaries and losses in memory: what admission asks on every request.
+"""Records of all ledgers, boundaries and losses in memory, for the ruling on every request.
 
-Lookups come from any thread without a lock (one read of a dict or a field each). While the storage
-is open, records, losses and the fence boundary are changed with its lock held; the unchecked
-boundary is one value, changed by one operation of `maintenance` at a time.
+Any thread may look up without a lock (each lookup is one read of a dict or a field). While the
+storage is open, records, losses and the fence boundary are changed only with its lock held. The
+unchecked boundary is one value, and one operation of `maintenance` at a time changes it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,38 +19,42 @@ from bookie.storage.records import Boundary, LedgerRecord, union
 
 
 class Ledgers:
-    """The state that the indexes, the journal and this boot's marks add up to."""
+    """The state of all ledgers: the sum of the indexes, the journal and this boot's marks."""
 
     def __init__(self) -> None:
         self.permits: Final = AddPermits()
-        """Dropped by all that puts a record or the boundary: `_put` and the setter of `fence`."""
+        """Permits; whatever changes a record or the boundary drops them: `_put` and the setter of
+        `fence`."""
         self._records: dict[LedgerId, LedgerRecord] = {}
-        """Durable facts of ledgers that have any, as on the disk."""
+        """The records by ledger; the same dict as `records`."""
         self.records: Final[Mapping[LedgerId, LedgerRecord]] = MappingProxyType(self._records)
-        """The current state, durable or not, tombstones included: values, replaced and never
-        changed, by `_put` alone."""
+        """The current records, durable or not, including tombstones. Records are immutable; only
+        `_put` replaces them."""
         self.losses: dict[LedgerId, EntrySet] = {}
-        """Entries recorded as lost, durably; none of a tombstone."""
+        """Entries with a durable loss record, by ledger; a tombstone has none."""
         self.decisions: tuple[PersonDecision, ...] = ()
-        """What people decided last, oldest first; durable."""
+        """The newest decisions of people, oldest first; durable."""
         self._fence: Boundary | None = None
-        """What the last unclean boot fenced; None: it fenced nothing."""
+        """See the property `fence`."""
         self.unchecked: Boundary | None = None
-        """The fence boundary until everything under it is checked: then None."""
+        """The boundary of ledgers that may be unchecked; None once all under it are checked."""
         self.dirty: set[LedgerId] = set()
-        """Records that no index has in their present state."""
+        """Ledgers whose present record is not in the index yet."""
         self._limbo: set[LedgerId] = set()
-        """Those whose record says so: asked on every probe, and few of many."""
+        """The ledgers whose record says limbo: usually few of many, and every probe asks for
+        them."""
 
     def _check(self) -> None:
-        """With the storage's lock held. Looks at every record: for tests."""
+        """Assert the invariants, with the storage's lock held; only for tests, as it looks at every
+        record.
+        """
         assert self._limbo == {i for i, record in self.records.items() if record.limbo}
         assert self.dirty <= self.records.keys()
         assert all(record.fenced for record in self.records.values() if record.deleted)
         assert self.unchecked is None or self.fence is not None
 
     def merge(self, record: LedgerRecord) -> LedgerRecord:
-        """Merges a state into what is known; the result."""
+        """Merge a record into the known one; returns the result."""
         known = self.records.get(record.ledger_id)
         merged = record if known is None else known.merged(record)
         if merged != known:
@@ -59,7 +63,7 @@ class Ledgers:
         return merged
 
     def mark(self, ledger_id: LedgerId, epoch: int) -> LedgerRecord:
-        """In limbo since the boot `epoch`; the caller makes it durable."""
+        """Put a ledger into limbo by a mark of the boot `epoch`; the caller makes it durable."""
         known = self.records.get(ledger_id) or LedgerRecord(ledger_id)
         marked = known.marked(epoch)
         self._put(marked)
@@ -67,7 +71,9 @@ class Ledgers:
 
     @property
     def fence(self) -> Boundary | None:
-        """Union of the boundaries of all unclean boots, never lowered; None when there was none."""
+        """The union of the fence boundaries of all unclean boots, never lowered; None when there
+        was none.
+        """
         return self._fence
 
     @fence.setter
@@ -101,7 +107,9 @@ class Ledgers:
         return record is None or record.checked_epoch < boundary.epoch
 
     def cover(self, boundary: Boundary, *, unchecked: bool) -> None:
-        """All under it existed at an unclean boot; with `unchecked`, all is to be checked."""
+        """Add a boundary of ledgers that existed at an unclean boot; with `unchecked` all of them
+        need a check.
+        """
         self.fence = union([self.fence, boundary])
         if unchecked:
             self.unchecked = union([self.unchecked, boundary])
@@ -111,14 +119,17 @@ class Ledgers:
             self.unchecked = None
 
     def bury(self, ledger_id: LedgerId) -> LedgerRecord:
-        """Leaves a fenced tombstone; the ledger is in no limbo any more and nothing of it lost."""
+        """Replace a ledger's record by a fenced tombstone, without limbo and without
+        loss records.
+        """
         record = self.records.get(ledger_id) or LedgerRecord(ledger_id)
         self.losses.pop(ledger_id, None)
         return self.merge(replace(record, fenced=True, limbo=False, deleted=True))
 
     def revive(self, ledger_id: LedgerId, epoch: int) -> LedgerRecord | None:
-        """The tombstone gives way to a ledger in limbo, for the caller to make durable; None when
-        there is none, or when it stays."""
+        """Turn a tombstone into a ledger in limbo, for the caller to make durable; None when there
+        is no tombstone or it must stay.
+        """
         known = self.records.get(ledger_id)
         if known is None or not known.deleted:
             return None
@@ -140,8 +151,9 @@ class Ledgers:
             self.losses.pop(ledger_id, None)
 
     def doubt(self, ledger_id: LedgerId, epoch: int) -> LedgerRecord:
-        """In limbo by a mark that outlives every judgement made before it, also one of the boot
-        `epoch`; the caller makes it durable."""
+        """Put a ledger into limbo by a mark that outlives every earlier judgement, also one of the
+        boot `epoch`; the caller makes it durable.
+        """
         known = self.records.get(ledger_id) or LedgerRecord(ledger_id)
         doubted = known.doubted(max(epoch, known.mark_epoch))
         self._put(doubted)
@@ -151,10 +163,12 @@ class Ledgers:
         self.decisions = newest((self.decisions, decisions))
 
     def take_dirty(self) -> list[LedgerRecord]:
-        """The records to commit; they are clean from now on, unless given back."""
+        """Return the records to commit; they count as clean from now on, unless `give_back` is
+        called.
+        """
         taken, self.dirty = self.dirty, set()
         return [self.records[ledger_id] for ledger_id in taken]
 
     def give_back(self, records: Iterable[LedgerRecord]) -> None:
-        """Their commit failed."""
+        """Count these records as dirty again, as their commit failed."""
         self.dirty.update(record.ledger_id for record in records)

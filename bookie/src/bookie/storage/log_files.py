@@ -1,10 +1,10 @@
-"""Numbered append-only files of the ledger log and the journal: names, settings, header block.
+"""The numbered append-only files of the ledger log and the journal: names, settings, header block.
 
 `0000000001.log`, `0000000002.log`, ...: each starts with a header block and is written once, from
-its second block on; what follows the last record is zeros (preallocated) or the end of the file.
-The header says where the file before it ended, so that a reader knows for every file but the last
-exactly which bytes must be there. A spare carries its name plus `.new` until its header is durable:
-a file with a final name always has a good header, otherwise it is damaged.
+its second block on; behind the last record are zeros (preallocated) or the end of the file. The
+header says where the previous file ended, so that a reader knows for every file but the last
+exactly which bytes must be there. A spare has its name plus `.new` until its header is durable: a
+file with a final name always has a good header, otherwise it is damaged.
 """
 
 import struct
@@ -31,15 +31,18 @@ DirectIo = Literal["auto", "on", "off"]
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """Sizes in bytes; ring and files in whole blocks of 4096."""
+    """Settings of a log or a journal. Sizes are in bytes; those of ring and files are multiples of
+    4096.
+    """
 
     ring_bytes: int = 32 * _MIB
     file_bytes: int = 128 * _MIB
     direct_io: DirectIo = "auto"
-    """auto: where the file system allows it; on: refuse to start elsewhere; off: page cache."""
+    """auto: direct writes where the file system allows them; on: refuse to start elsewhere; off:
+    write through the page cache."""
     reserve_bytes: int = 64 * _MIB
-    """No further file is allocated when less than this would be left on the file system: what
-    checkpoints, the index and the journal live on when the disk is full."""
+    """No further file is allocated if less than this would remain free on the file system:
+    checkpoints, the index and the journal need it when the disk is full."""
 
     def __post_init__(self) -> None:
         for name in ("ring_bytes", "file_bytes"):
@@ -56,13 +59,13 @@ class LogSettings:
 
     @property
     def append_bytes_max(self) -> int:
-        """Longest single append: it must fit in half the ring and in one file."""
+        """The longest single append: it must fit in half the ring and in one file."""
         return min(self.ring_bytes // 2, self.file_bytes - HEADER_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
 class FileKind:
-    """What tells one family of files from another."""
+    """The magic number and the suffix of one kind of files."""
 
     magic: bytes
     suffix: str
@@ -77,15 +80,17 @@ JOURNAL_FILES: Final = FileKind(b"BKOPJNL\x01", ".jnl")
 
 @dataclass(frozen=True, slots=True)
 class FileHeader:
-    """What the first block of a file says."""
+    """The content of the first block of a file."""
 
     file_id: int
     previous_id: int
     """The file before it; 0 when this is the first one ever."""
     previous_end: int
-    """Offset where the records of the previous file end: all before it must be there."""
+    """The offset at which the records of the previous file end: all bytes before it must be
+    there."""
     nonce: int
-    """Random, per file: a record copied from elsewhere cannot pass for one of this file."""
+    """A random number of this file, so that a record copied from elsewhere is not taken for one of
+    this file."""
     first_sequence: int
     """Journal: number of the first record of this file; 0 in a log."""
     first_needed: int
@@ -104,7 +109,7 @@ class FileHeader:
 
 
 def decode_header(block: bytes, *, kind: FileKind, path: Path, file_id: int) -> FileHeader:
-    """The header in the first block of `path`; CorruptError says what is wrong with it."""
+    """Parse the header in the first block of `path`; CorruptError says what is wrong."""
     if len(block) < HEADER_BYTES:
         raise CorruptError(f"{path}: header has {len(block)} bytes, expected {HEADER_BYTES}")
     magic, version, crc, found_id, previous_id, previous_end, nonce, sequence, needed = (
@@ -123,7 +128,9 @@ def decode_header(block: bytes, *, kind: FileKind, path: Path, file_id: int) -> 
 
 
 def read_header(disk: Disk, directory: Path, *, kind: FileKind, file_id: int) -> FileHeader:
-    """The header of a file; StorageError when it cannot be read, CorruptError when it is wrong."""
+    """Read the header of a file; StorageError when the disk fails, CorruptError when
+    it is wrong.
+    """
     path = directory / kind.name(file_id)
     file = disk.open(path)
     try:
@@ -134,7 +141,7 @@ def read_header(disk: Disk, directory: Path, *, kind: FileKind, file_id: int) ->
 
 
 def list_files(disk: Disk, directory: Path, *, kind: FileKind) -> list[int]:
-    """Ids of the files there, ascending."""
+    """Ids of the files in a directory, ascending."""
     return sorted(
         int(stem)
         for name in disk.list_directory(directory)
@@ -143,7 +150,7 @@ def list_files(disk: Disk, directory: Path, *, kind: FileKind) -> list[int]:
 
 
 def remove_spares(disk: Disk, directory: Path, *, kind: FileKind) -> None:
-    """Unlinks what an earlier process allocated and never used."""
+    """Delete the spares that an earlier process allocated and never used."""
     for name in disk.list_directory(directory):
         if name.endswith(kind.suffix + NEW_SUFFIX):
             disk.unlink(directory / name)

@@ -1,11 +1,11 @@
-"""Reading a ledger log back in order, every frame checked: after a start, and to rebuild the index.
+"""Reads a ledger log in order and checks every frame: after a start, and to rebuild the index.
 
-What may be wrong and what it means:
-- the last file ends in bytes that are no good frame: a torn tail, as an unclean stop leaves it;
-  the scan stops there and says so;
+What the scan may find wrong, and what it means:
+- the last file ends in bytes that are not a good frame: a torn tail, as an unclean stop leaves it;
+  the scan stops there and reports it;
 - anything else (a file missing in the middle, a bad header, frames that do not reach the end which
-  the next file's header promises) is damage to bytes that were synced: CorruptError, or given to
-  `on_damage` and gone on with the next file.
+  the next file's header promises) is damage to synced bytes: the scan raises CorruptError, or
+  passes it to `on_damage` and goes on with the next file.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -20,13 +20,13 @@ from bookie.storage.log_files import HEADER_BYTES, LOG_FILES, decode_header, rea
 
 _ZERO_BYTES: Final = 1024 * 1024
 SCAN_BYTES: Final = 2 * FRAME_BYTES_MAX
-"""Read at once; must hold the longest frame."""
+"""How many bytes the scan reads at once; at least the longest frame."""
 
 OnDamage = Callable[[CorruptError], None]
 
 
 class Position(NamedTuple):
-    """Where one frame lies, verbatim: bytes [offset, offset + length) of a file."""
+    """The place of one frame: bytes [offset, offset + length) of a file."""
 
     file_id: int
     offset: int
@@ -39,7 +39,9 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """Where the good frames of the last file end, and whether anything follows them there."""
+    """Where the good frames of the last file end, and whether other bytes than zeros follow
+    (`torn`).
+    """
 
     file_id: int
     offset: int
@@ -48,23 +50,23 @@ class LogEnd:
 
 @dataclass(eq=False)
 class LogScan:
-    """Iterates over (position, frame) from a start to the end of the files given.
+    """Iterates over (position, frame) from `start` to the end of the given files.
 
-    `end` is None until the iterator is exhausted. The frames keep the memory they were read into:
-    a caller who stores them should copy.
+    `end` is None until the iterator is exhausted. The frames are views of the memory they were read
+    into: a caller that keeps them should copy.
     """
 
     directory: Path
     _: KW_ONLY
     disk: Disk
     file_ids: Sequence[int]
-    """Of the files to read, rising."""
+    """Ids of the files to read, rising."""
     start: tuple[int, int]
     """File id and offset of the first frame."""
     on_end: Callable[[LogEnd], None]
-    """Called once, with where the good frames end."""
+    """The scan calls it once, with the end of the good frames."""
     on_damage: OnDamage | None = None
-    """Called for bytes that are no frame, which are passed over then; None: they end the scan."""
+    """The scan calls it for damage and goes on with the next file; None: it raises the error."""
 
     def __post_init__(self) -> None:
         self.end: LogEnd | None = None
@@ -126,10 +128,10 @@ class LogScan:
             file.close()
 
     def _promised_end(self, file_id: int, following: int) -> int | None:
-        """Where the next file says this one ends; None when nothing can say it.
+        """Where this file ends according to the next file's header; None when that does not say it.
 
-        A file in between may have been deleted by compaction, but only before the last checkpoint:
-        a scan that starts at one insists on every file.
+        Compaction may have deleted a file in between, but only before the last checkpoint: a scan
+        that starts at a checkpoint demands every file.
         """
         header = read_header(self.disk, self.directory, kind=LOG_FILES, file_id=following)
         if header.previous_id == file_id:
@@ -145,7 +147,7 @@ class LogScan:
 def _frames(
     file: DiskFile, *, file_id: int, offset: int, limit: int | None
 ) -> Generator[tuple[Position, RunFrame], None, int]:
-    """The good frames from `offset` on, not beyond `limit`; returns where they end."""
+    """Yield the good frames from `offset` on, not beyond `limit`; returns where they end."""
     while limit is None or offset < limit:
         length = SCAN_BYTES if limit is None else min(SCAN_BYTES, limit - offset)
         window = memoryview(file.pread(length, offset))
@@ -169,7 +171,7 @@ def _frame_at(window: memoryview) -> RunFrame | None:
 
 
 def is_zero(file: DiskFile, offset: int) -> bool:
-    """True when nothing but zeros follows `offset` to the end of the file."""
+    """True when only zeros follow from `offset` to the end of the file."""
     zeros = bytes(_ZERO_BYTES)
     while chunk := file.pread(_ZERO_BYTES, offset):
         if chunk != zeros[: len(chunk)]:

@@ -1,4 +1,4 @@
-"""From flusher threads to the event loop: "something moved", at most one such call under way."""
+"""Notifies the event loop from flusher threads that something moved; one pending call at most."""
 
 import logging
 from collections.abc import Callable
@@ -11,19 +11,21 @@ CallSoon = Callable[[Callable[[], None]], None]
 
 
 class Progress:
-    """Called by log and journal after each sync, when there is room again, and on failure."""
+    """Log and journal call `notify` after each sync, when there is room again, and on failure."""
 
     def __init__(self, call_soon: CallSoon) -> None:
         self.call_soon: Final = call_soon
         self.on_progress: Callable[[], None] = lambda: None
-        """Called in the event loop's thread, once for all notifications that came before."""
+        """Called in the event loop's thread, once for all notifications before it."""
         self.on_notify: Callable[[], None] = lambda: None
-        """Called at each notification, in the thread that notifies."""
+        """Called at each notification, in the notifying thread."""
         self._posted = False
-        """`on_progress` will be called."""
+        """A call of `on_progress` is pending."""
 
     def notify(self) -> None:
-        """Any thread. Nothing is lost when a call is under way: it looks at the state afresh."""
+        """Notify; any thread may call it. While a call is pending this posts no other: that call
+        will see the new state.
+        """
         self.on_notify()
         if self._posted:
             return
@@ -31,7 +33,7 @@ class Progress:
         try:
             self.call_soon(self._deliver)
         except RuntimeError as error:
-            # The loop is closed: nobody is left who waits, and a flusher must not die of it.
+            # The loop is closed: nobody waits any more, and the flusher must not end by this error.
             log.warning("progress of the disks is not delivered: %s", error)
 
     def _deliver(self) -> None:

@@ -1,17 +1,17 @@
-"""Maintenance of a storage: checkpoints, marks, deletions, compaction, space; all that blocks.
+"""The blocking operations of a storage: checkpoints, marks, deletions, compaction, space.
 
-A checkpoint captures the ends of the logs, the rows in memory, the changed records and the number
-of the journal at one instant (`CheckpointCapture`), syncs the logs, commits each index with the end
-of its log, and only then trims the journal. Marks, losses and deletions go straight into
-the indexes.
+A checkpoint captures the ends of the logs, the rows in memory, the changed records and the last
+journal number at one instant (`CheckpointCapture`), syncs the logs, commits each index with the end
+of its log, and only then trims the journal. Marks, losses and deletions are written directly to the
+indexes.
 
-Locks, in the order in which they are taken; none is ever taken the other way round:
+The locks, in the order in which they are taken; never in another order:
 
-1. `_compacting`: one piece of a compaction at a time. Checkpoints go on meanwhile.
-2. `_committing`: one checkpoint, mark or deletion at a time, so that no older state is ever
-   committed over a newer one.
+1. `_compacting`: held for one piece of a compaction at a time. Checkpoints go on meanwhile.
+2. `_committing`: held for one checkpoint, mark or deletion at a time, so that an older state is
+   never committed over a newer one.
 3. `lock`, the storage's: guards the state in memory (`ledgers`, memtables, `Storage`'s own fields).
-   It is never held over a disk. What journal, logs and indexes lock inside comes after it.
+   It is never held during disk I/O. The internal locks of journal, logs and indexes come after it.
 """
 
 import contextlib
@@ -45,21 +45,21 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CheckpointCapture:
-    """What one checkpoint makes durable, as it was at one instant."""
+    """The state that one checkpoint makes durable, taken at one instant."""
 
     sequence: int
-    """The journal's last record: what the checkpoint holds, the journal need not."""
+    """The number of the journal's last record: the checkpoint covers all records up to it."""
     records: Sequence[LedgerRecord]
-    """Those that no index has in this state."""
+    """The records whose present state no index has."""
     directories: Sequence[Capture]
-    """Rows and log ends, in the order of the directories."""
+    """The rows and the log end of each directory, in order."""
 
 
 @dataclass(eq=False)
 class Maintenance:
-    """Blocking operations on all directories. Any thread; not the event loop's.
+    """Blocking operations on all directories. Any thread may call them, except the event loop's.
 
-    Its fields are what `Storage` hands over, and are never replaced.
+    `Storage` passes in its fields, which are never replaced.
     """
 
     settings: StorageSettings
@@ -68,29 +68,29 @@ class Maintenance:
     """Every ledger directory, in the order of the settings."""
     journal: Journal
     ledgers: Ledgers
-    """Changed with `lock` held, also here; but for the unchecked boundary, which is replaced as a
-    whole, and by turns of `_committing` alone."""
+    """Changed only with `lock` held, except for the unchecked boundary, which is replaced as a
+    whole with `_committing` held."""
     lock: threading.Lock
-    """The storage's."""
+    """The storage's lock."""
     progress: Progress
-    """Called whenever something that somebody waits for may have come."""
+    """Notified whenever something that a caller waits for may have happened."""
     capture: Callable[[], CheckpointCapture]
-    """Takes what has changed since the last call out of the storage's memory."""
+    """Takes the changes since the last call out of the storage's memory."""
 
     def __post_init__(self) -> None:
         self.own_failure: StorageError | None = None
-        """What an operation here met first, never a full disk; `failure` knows those of log and
-        journal as well. Set once, here alone; `Storage` reads it before it takes an add."""
+        """The first failure of an operation here, never a full disk; `failure` includes those of
+        log and journal. Set once; `Storage` reads it before it takes an add."""
         self.checkpoints = Durations()
-        """How long those that succeeded took."""
+        """How long each successful checkpoint took."""
         self._is_short = False
-        """A disk had no space for what had to be written; until a checkpoint succeeds."""
+        """True after a disk had no space for a write, until a checkpoint succeeds."""
         self._closed = False
-        """Nothing is begun any more; set with `_committing` held."""
+        """True when no operation may begin any more; set with `_committing` held."""
         self._compaction: Iterator[CompactReport] | None = None
-        """The one under way, resting between two pieces; changed with `_compacting` held."""
+        """The compaction that is paused between two pieces; changed with `_compacting` held."""
         self._early: BackgroundTask | None = None
-        """The checkpoint that `hasten` began last; the event loop's thread alone sets it."""
+        """The checkpoint that `hasten` began last; only the event loop's thread sets it."""
         self._compacting = threading.Lock()
         self._committing = threading.Lock()
         settings = self.settings
@@ -103,7 +103,9 @@ class Maintenance:
         ]
 
     def _check(self) -> None:
-        """At the end of each operation, with `_committing` held; adds go on meanwhile."""
+        """Assert the invariants at the end of each operation, with `_committing` held; adds go on
+        meanwhile.
+        """
         fence, unchecked = self.ledgers.fence, self.ledgers.unchecked
         for directory in self.directories:
             facts, end = directory.facts, directory.log.end()
@@ -117,8 +119,8 @@ class Maintenance:
 
     @property
     def failure(self) -> StorageError | None:
-        """Sticky: a disk failed, nothing is promised any more."""
-        # Without a list of all: asked before every answer.
+        """The failure of a disk, which stays: from then on the storage promises nothing."""
+        # Makes no list: it is called before every answer.
         failure = self.own_failure or self.journal.stream.failure
         if failure is not None:
             return failure
@@ -128,16 +130,17 @@ class Maintenance:
         return None
 
     def note(self, error: StorageError) -> None:
-        """Keeps what an operation, or an add, has met. Any thread."""
+        """Keep the failure of an operation or an add. Any thread may call it."""
         if isinstance(error, DiskFullError):
-            self._is_short = True  # passes: the transaction was rolled back, nothing is lost
+            self._is_short = True  # temporary: the transaction was rolled back, nothing is lost
         else:
             self.own_failure = self.own_failure or error
 
     @contextlib.contextmanager
     def _operation(self, turn: threading.Lock) -> Iterator[None]:
-        """One blocking operation, when it is its turn: none is begun after a failure, and its own
-        failure is kept."""
+        """Run one blocking operation with the lock `turn` held. None begins after a failure, and
+        its own failure is kept.
+        """
         with turn:
             if (failure := self.failure) is not None:
                 raise failure
@@ -155,10 +158,10 @@ class Maintenance:
     # ---- checkpoints ----------------------------------------------------------------------------
 
     def checkpoint(self) -> None:
-        """Makes everything taken before the call durable in logs and indexes. Blocking.
+        """Make everything that was added before the call durable in logs and indexes. Blocking.
 
-        DiskFullError: nothing is lost, try again when there is space. Any other StorageError is
-        final: `failure` is set.
+        After DiskFullError nothing is lost: try again when there is space. Any other StorageError
+        is final: it becomes `failure`.
         """
         with self._operation(self._committing):
             began = time.perf_counter()
@@ -176,7 +179,7 @@ class Maintenance:
         self.journal.trim(sequence)
         for watch in self._spaces:
             watch.measure()
-        # Space may also have been freed by others: whoever found none tries again.
+        # Other programs may have freed space too: streams that found none try again.
         self.journal.stream.look_for_space()
         for directory in self.directories:
             directory.log.stream.look_for_space()
@@ -184,14 +187,16 @@ class Maintenance:
         self.progress.notify()
 
     def commit(self) -> int:
-        """Logs and indexes only; returns the journal number up to which they hold everything.
+        """Commit logs and indexes without trimming the journal; returns the journal number that
+        they cover.
 
-        For the open, which must not trim what it is replaying; all others come by `checkpoint`.
+        Only the open calls it, as it must not trim the journal while it replays; all others use
+        `checkpoint`.
         """
         captured = self.capture()
         try:
             for directory in self.directories:
-                directory.log.stream.request_sync()  # all disks at once; commit waits for each
+                directory.log.stream.request_sync()  # in parallel; commit waits for each
             for directory, rows in zip(self.directories, captured.directories, strict=True):
                 directory.drop_late(rows.rows, self.ledgers.is_deleted)
             routed = self._routed(captured.records)
@@ -207,14 +212,14 @@ class Maintenance:
         return captured.sequence
 
     def _routed(self, records: Iterable[LedgerRecord]) -> list[list[LedgerRecord]]:
-        """The records of each directory's ledgers."""
+        """Sort the records by the directory of their ledger."""
         routed: list[list[LedgerRecord]] = [[] for _ in self.directories]
         for record in records:
             routed[route(record.ledger_id, len(routed))].append(record)
         return routed
 
     def hasten(self) -> None:
-        """Begins a checkpoint before its time, unless one is under way. Never blocks."""
+        """Begin an early checkpoint in the background, unless one is under way. Never blocks."""
         if self._early is None or not self._early.is_alive():
             self._early = self.disk.start_background("early checkpoint", self._checkpoint_early)
 
@@ -228,10 +233,11 @@ class Maintenance:
     # ---- marks ----------------------------------------------------------------------------------
 
     def mark(self, boundary: Boundary, limbo: Iterable[LedgerId], *, unchecked: bool) -> None:
-        """Fences all under `boundary` and puts `limbo` in limbo, durable in every directory when
-        it returns; with `unchecked`, all under the boundary is to be checked as well.
+        """Fence all ledgers under `boundary` and put `limbo` into limbo, durably in every
+        directory. With `unchecked` all ledgers under the boundary also need a check.
 
-        Blocking; may be repeated after a crash in the middle (S26). Settles what the open reported.
+        Blocking; may be repeated after a crash in the middle (S26). It also clears the suspicions
+        that the open reported.
         """
         with self._operation(self._committing):
             with self.lock:
@@ -243,12 +249,12 @@ class Maintenance:
                 )
                 directory.write(facts=facts, records=own)
                 passing("boot: one directory of several is marked")
-            # Only now: a crash before this line must find the suspicions again.
+            # Not earlier: after a crash before this line the next boot must find the suspicions
+            # again.
             self._settle()
 
     def settle(self) -> None:
-        """The boot has dealt with what the open reported: the next one need not say it again.
-        Blocking."""
+        """Clear the suspicions that the open reported: the boot has dealt with them. Blocking."""
         with self._operation(self._committing):
             self._settle()
 
@@ -258,7 +264,9 @@ class Maintenance:
                 directory.write(facts=directory.facts.settled())
 
     def finish_unchecked(self, epoch: int) -> None:
-        """Every ledger under the unchecked boundary of `epoch` (or before) is checked. Blocking."""
+        """Lift the unchecked boundary of `epoch` or earlier: all ledgers under it are checked.
+        Blocking.
+        """
         with self._operation(self._committing):
             for directory in self.directories:
                 unchecked = directory.facts.unchecked
@@ -276,7 +284,7 @@ class Maintenance:
         reason: str,
         decision: PersonDecision | None = None,
     ) -> None:
-        """Entries that are gone for good; durable on every disk when it returns. Blocking."""
+        """Record that these entries are lost, durably on every disk. Blocking."""
         with self._operation(self._committing):
             fresh = lost - self.ledgers.losses.get(ledger_id, EMPTY)
             if not fresh:
@@ -297,12 +305,13 @@ class Maintenance:
         decision: PersonDecision,
         limbo_since: int | None,
     ) -> EntrySet:
-        """Calls these entries lost no more; those that a record named, durably, on every disk.
-        Blocking.
+        """Remove these entries from the loss records, durably on every disk; returns those that a
+        record named. Blocking.
 
-        `limbo_since`: the boot that the ledger is marked by, together with that; None: it need not
-        be. A crash in the middle leaves records on some disks, which count as all of them: the
-        mark is never missing where a record is, and the call may be repeated.
+        `limbo_since`: epoch of the boot by which the ledger is marked in the same step; None when
+        it needs no mark. A crash in the middle leaves the records on some disks, and then they
+        still count. The mark is written first, so that no record goes without it, and the call may
+        be repeated.
         """
         with self._operation(self._committing):
             named = entries & self.ledgers.losses.get(ledger_id, EMPTY)
@@ -311,11 +320,12 @@ class Maintenance:
             marked: list[LedgerRecord] = []
             try:
                 with self.lock:
-                    # The record first: who sees the mark must not see the record any more.
+                    # The record first: a thread that sees the mark must not see the record any
+                    # more.
                     self.ledgers.retract(ledger_id, named)
                     if limbo_since is not None:
                         marked.append(self.ledgers.doubt(ledger_id, limbo_since))
-                # The disk of the ledger first, with its mark.
+                # Write to the disk of the ledger first, with its mark.
                 own = self.directories[route(ledger_id, len(self.directories))]
                 for directory in (own, *(one for one in self.directories if one is not own)):
                     directory.write(
@@ -332,19 +342,19 @@ class Maintenance:
             return named
 
     def note_decision(self, decision: PersonDecision) -> None:
-        """Kept on every disk when it returns. Blocking."""
+        """Store a person's decision on every disk. Blocking."""
         with self._operation(self._committing):
             for directory in self.directories:
                 directory.write(decisions=[decision])
             self.ledgers.note_decisions([decision])
 
     def reject(self, ledger_id: LedgerId, entries: EntrySet, wrong: WrongOf) -> EntrySet:
-        """The stored copies of these that are `wrong` are no good: from now on unreadable, and
-        recovery's adds take their place; which ones, durably, when it returns. Blocking.
+        """Reject, durably, those stored copies of `entries` that are `wrong`, and return their ids.
+        They are unreadable from now on, and recovery adds replace them. Blocking.
 
-        They are looked at here, when nothing else can take their place meanwhile: what was seen
-        before may be another copy. The journal lets go of them first: replayed, a copy that
-        recovery brought would take the place of itself.
+        It judges the copies here, where no other copy can replace them meanwhile: the caller may
+        have seen an earlier copy. Before that it trims the journal, as a replay of a bad copy that
+        a recovery wrote would replace the rejected copy by itself.
         """
         with self._operation(self._committing):
             self.journal.begin_file()
@@ -353,18 +363,21 @@ class Maintenance:
             return directory.reject(ledger_id, entries, wrong)
 
     def delete_ledgers(self, ledger_ids: Sequence[LedgerId]) -> None:
-        """Drops all runs of these ledgers; a fenced tombstone stays (S40). Blocking, with one
-        transaction per directory, however many ledgers."""
+        """Drop all runs of these ledgers and leave fenced tombstones (S40). Blocking, with one
+        transaction per directory, however many ledgers.
+        """
         with self._operation(self._committing):
             with self.lock:
                 tombstones = [self.ledgers.bury(ledger_id) for ledger_id in ledger_ids]
             for directory, own in zip(self.directories, self._routed(tombstones), strict=True):
-                # Loss records lie in every directory, so every directory forgets every ledger.
+                # Every directory has all loss records, so every directory forgets every ledger.
                 directory.forget(ledger_ids, own)
 
     def revive_ledgers(self, ledger_ids: Sequence[LedgerId], *, epoch: int) -> int:
-        """The metadata store names these collected ledgers again: each goes into limbo, marked by
-        the boot `epoch`, so that its entries can be put back; how many did, durably. Blocking."""
+        """Turn the tombstones of these ledgers into ledgers in limbo, marked by the boot `epoch`,
+        durably, and return how many. The metadata store names them again, and a repair may put
+        their entries back. Blocking.
+        """
         with self._operation(self._committing):
             with self.lock:
                 tried = [self.ledgers.revive(ledger_id, epoch) for ledger_id in ledger_ids]
@@ -377,14 +390,16 @@ class Maintenance:
     # ---- space ----------------------------------------------------------------------------------
 
     def compact_some(self) -> CompactReport | None:
-        """Frees log files that are mostly dead: copies what lives, then deletes them. Blocking.
+        """Compact log files that are mostly garbage: copy their live frames, then delete them.
+        Blocking.
 
-        A piece at a time, of about `compaction.SLICE_BYTES`; None when there is no more to do. What
-        lies between two calls is the caller's: a piece that never comes costs what was copied.
+        Each call does one piece of about `compaction.SLICE_BYTES`; None when there is no more to
+        do. The caller may pause between two calls, or stop, which wastes only the copies made so
+        far.
         """
         with self._operation(self._compacting):
             self._compaction = self._compaction or self._compact()
-            # After an error it has ended, too: the next call begins another one.
+            # An error ends the compaction too: the next call begins another one.
             compaction, self._compaction = self._compaction, None
             done = next(compaction, None)
             if done is not None:
@@ -400,7 +415,7 @@ class Maintenance:
             )
 
     def usage(self) -> list[DirectoryUsage]:
-        """Of the journal directory, then of the ledger directories. Blocking, measured now."""
+        """Measure the usage of the journal directory, then of the ledger directories. Blocking."""
         logs = [0, *(sum(f.size_bytes for f in each.log.files()) for each in self.directories)]
         return [
             watch.usage(log_bytes=log_bytes)
@@ -409,7 +424,7 @@ class Maintenance:
 
     @property
     def is_full(self) -> bool:
-        """Take no normal adds: too little space on a disk. Recovery adds may still fit."""
+        """True when a disk has too little space for normal adds; recovery adds may still fit."""
         return (
             self._is_short
             or any(watch.is_full for watch in self._spaces)
@@ -420,9 +435,9 @@ class Maintenance:
     # ---- the end --------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Final checkpoint, then everything is ended. Blocking.
+        """Make a final checkpoint, then close everything. Blocking.
 
-        Raises when anything failed: not all that was taken is known to be on disk.
+        Raises when anything failed: then not all adds are known to be on disk.
         """
         if self._early is not None:
             self._early.join()
@@ -444,7 +459,7 @@ class Maintenance:
 
 
 def close_all(parts: Iterable[LedgerDirectory | Journal]) -> StorageError | None:
-    """Closes every part whatever the others say; the first failure."""
+    """Close every part, also after a failure; returns the first failure."""
     first: StorageError | None = None
     for part in parts:
         try:

@@ -1,7 +1,7 @@
-"""Index rows in memory that are not in SQLite yet: added with each run, taken over by a checkpoint.
+"""Index rows in memory that are not in SQLite yet: each run adds one, a checkpoint commits them.
 
-Rows may overlap here; they are cut when they are committed. Not thread-safe: the owner holds its
-lock around every call, and every call is short.
+Rows may overlap here; the commit cuts them. Not thread-safe: the owner holds its lock around every
+call, and every call is short.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -15,16 +15,16 @@ from bookie.storage.log_scan import Position
 
 @dataclass(slots=True)
 class LedgerRows:
-    """Rows of one ledger, sorted by first id, and what their frames say."""
+    """The rows of one ledger, sorted by first id, with some maxima over them."""
 
     rows: list[RunRow] = field(default_factory=list)
-    """By first entry, rising; not in the index yet."""
+    """The rows, by first id; not in the index yet."""
     span: int = 0
-    """Largest last - first of a row: how far before an id the row that holds it may begin."""
+    """The largest last - first of a row: a row that holds an id begins at most so far before it."""
     last: EntryId = NO_ENTRY
     """The highest entry id in `rows`."""
     lac: EntryId = NO_ENTRY
-    """The highest that a frame of `rows` carries."""
+    """The highest LAC in a frame of `rows`."""
 
     def add(self, row: RunRow, lac: EntryId) -> None:
         rows = self.rows
@@ -32,7 +32,7 @@ class LedgerRows:
             insort(rows, row)
         else:
             rows.append(row)
-        # Compared, not max(): this runs for every run that is added.
+        # Comparisons instead of max(), as this runs for every added run.
         last, span = row.last, row.last - row.first
         if span > self.span:
             self.span = span
@@ -55,22 +55,22 @@ class LedgerRows:
 
 
 class Memtable:
-    """Rows by ledger."""
+    """Index rows in memory, by ledger."""
 
     __slots__ = ("count", "ledgers")
 
     def __init__(self) -> None:
         self.ledgers: dict[LedgerId, LedgerRows] = {}
-        """Those with rows that are not in the index yet."""
+        """The ledgers that have rows which are not in the index yet."""
         self.count = 0
         """Rows of all ledgers together."""
 
     def add(self, frame: RunFrame, position: Position) -> None:
-        """Takes the row of a frame that lies there."""
+        """Add the row of a frame that lies at `position`."""
         self.put(frame.ledger_id, row_of(frame, position), frame.lac)
 
     def put(self, ledger_id: LedgerId, row: RunRow, lac: EntryId) -> None:
-        """Takes the row of a run that says this LAC."""
+        """Add a row; `lac`: the LAC in its run."""
         rows = self.ledgers.get(ledger_id)
         if rows is None:
             rows = self.ledgers[ledger_id] = LedgerRows()
@@ -87,13 +87,13 @@ class Memtable:
         return list(rows.rows) if rows is not None else []
 
     def drop(self, ledger_id: LedgerId) -> None:
-        """Forgets a deleted ledger."""
+        """Drop all rows of a deleted ledger."""
         rows = self.ledgers.pop(ledger_id, None)
         if rows is not None:
             self.count -= len(rows.rows)
 
     def absorb(self, newer: "Memtable") -> None:
-        """Takes over the rows of a newer table."""
+        """Add all rows of a newer table."""
         for ledger_id, rows in newer.ledgers.items():
             mine = self.ledgers.get(ledger_id)
             if mine is None:

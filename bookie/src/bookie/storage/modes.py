@@ -1,7 +1,7 @@
-"""When an add is acknowledged: the one choice that decides what an unclean stop may lose.
+"""The durability mode: when an add is acknowledged, and so what an unclean stop may lose.
 
-The mode of a boot is written into its marker; what an unclean stop means is decided by the mode
-recorded there, never by today's settings (R22).
+A boot writes its mode into its marker. The next boot judges an unclean stop by the mode in the
+marker, never by today's settings (R22).
 """
 
 from enum import Enum
@@ -11,9 +11,10 @@ class DurabilityMode(Enum):
     """What is on disk before an add is answered."""
 
     JOURNAL = "journal"
-    """Its journal record; the ledger log follows. Unclean stop: replay, nothing lost."""
+    """The add's journal record; the ledger log is synced later. An unclean stop loses nothing, as
+    the journal is replayed."""
     MEMORY = "memory"
-    """Nothing (BP-46). Unclean stop: all since the last checkpoint may be gone, hence fence, limbo
-    and repair."""
+    """Nothing (BP-46). An unclean stop may lose all entries since the last checkpoint, hence fence,
+    limbo and repair."""
     SYNC = "sync"
-    """The ledger log itself. Unclean stop: nothing acknowledged is lost."""
+    """The ledger log itself. An unclean stop loses no acknowledged entry."""

@@ -1,9 +1,10 @@
-"""Opening a storage: from what lies on the disks to the state in memory, before anything is judged.
+"""Opens a storage: it builds the state in memory from the disks, before the boot decides anything.
 
-Order: indexes (records, boundaries, losses) -> log tails behind the last checkpoint -> what looked
-wrong is made durable as a suspicion -> the journal, in every mode (entries of an earlier boot with
-the journal on, fences, keys, explicit LACs) -> one checkpoint, so that the next open starts there.
-Every step may be repeated after a crash in the middle.
+The order: read the indexes (records, boundaries, losses) -> scan the log tails behind the last
+checkpoint -> store damage that was found durably, as suspicions -> replay the journal, in every
+mode (entries of an earlier boot with the journal on, fences, keys, explicit LACs) -> make one
+checkpoint, so that the next open starts there. Every step may be repeated after a crash in the
+middle.
 """
 
 import logging
@@ -24,26 +25,28 @@ from bookie.storage.records import LedgerRecord, union
 log = logging.getLogger(__name__)
 
 REASONS_LOGGED_MAX: Final = 10
-"""A journal of many files may be missing them all."""
+"""How many reasons for a lost journal are logged: one that had many files may lack all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenReport:
-    """What an open did and found. The three findings stay over restarts, until
-    `Maintenance.settle`."""
+    """What an open did and found. The three findings are kept over restarts, until
+    `Maintenance.settle`.
+    """
 
     replayed_records: int = 0
-    """Journal records of ledgers (fences, keys, LACs)."""
+    """Replayed journal records of ledgers (fences, keys, LACs)."""
     replayed_runs: int = 0
-    """Runs of the journal that a log did not have."""
+    """Runs in the journal that the logs lacked."""
     rebuilt_runs: int = 0
     """Runs found in the logs behind the last checkpoint."""
     torn: bool = False
-    """A log ended in half a frame: what was behind it is gone."""
+    """A log ends in half a frame: that frame and all behind it are gone."""
     journal_lost: bool = False
-    """Records that were durable are missing: the journal directory counts as an empty disk."""
+    """Durable records are missing: the journal directory counts as an empty disk."""
     index_rebuilt: bool = False
-    """An index was rebuilt from its log: marks and fences may be gone, treat as unclean."""
+    """An index was rebuilt from its log, so marks and fences may be gone: treat the stop as
+    unclean."""
 
     @property
     def is_suspect(self) -> bool:
@@ -52,7 +55,7 @@ class OpenReport:
 
 @dataclass(eq=False)
 class Opening:
-    """One open; the parts are there, nothing was read into memory yet."""
+    """One open. Its parts are open files whose content is not yet in memory."""
 
     directories: Sequence[LedgerDirectory]
     """Every ledger directory, in the order of the settings."""
@@ -60,18 +63,18 @@ class Opening:
     journal: Journal
     ledgers: Ledgers
     directory_of: Callable[[LedgerId], LedgerDirectory]
-    """Where a ledger lies: by its id and the number of directories."""
+    """Returns the directory of a ledger."""
     commit: Callable[[], int]
-    """Takes the rows in memory over into the indexes, without touching the journal."""
+    """Commits the rows in memory to the indexes, without touching the journal."""
     rows_max: int
-    """So many rows of a directory in memory make it commit in between."""
+    """With so many rows of a directory in memory the replay commits in between."""
     _records: int = field(default=0, init=False)
-    """Of ledgers, replayed so far."""
+    """How many records of ledgers were replayed so far."""
     _runs: int = field(default=0, init=False)
-    """Replayed so far, that no log had."""
+    """How many replayed runs the logs lacked so far."""
 
     def run(self) -> OpenReport:
-        """Everything but the final checkpoint."""
+        """Do all steps but the final checkpoint."""
         self._load_indexes()
         deleted = self.ledgers.deleted()
         rebuilt = sum(directory.recover(deleted=deleted) for directory in self.directories)
@@ -95,7 +98,7 @@ class Opening:
                 ledgers.merge(record)
             ledgers.note_losses(directory.index.losses())
             ledgers.note_decisions(directory.index.decisions())
-        ledgers.dirty.clear()  # these came from the indexes; the journal's news come on top
+        ledgers.dirty.clear()  # the indexes have these; the journal may add newer states
         ledgers.fence = union(directory.facts.fence for directory in self.directories)
         ledgers.unchecked = union(directory.facts.unchecked for directory in self.directories)
 

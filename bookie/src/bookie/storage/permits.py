@@ -1,8 +1,9 @@
-"""Which ledgers' normal adds need no ruling: `rule_add` took the last one, nothing changed since.
+"""Permits: for which ledgers a normal add needs no ruling, since nothing changed after the last
+one.
 
-A permit is the master key under which a ledger's last normal add was ruled TAKEN. Nobody compares
-whether the ruling would still be the same: whoever changes anything that it looked at drops the
-permit, in the one function through which that can be changed at all:
+A permit is the master key under which `rule_add` ruled a ledger's last normal add TAKEN. No code
+checks whether the ruling would still be the same. Instead, every fact that the ruling uses can be
+changed by one function only, and that function drops the permit:
 
 | what the ruling looks at | changed by | which drops |
 |---|---|---|
@@ -10,8 +11,9 @@ permit, in the one function through which that can be changed at all:
 | the fence boundary | the setter of `Ledgers.fence` | all permits |
 | phase, reasons to be read-only, lease: all of `BookieState` | its `__setattr__` | all permits |
 
-Threads. The loop's thread L asks (`keys`), rules and grants; other threads T (deletions, marks)
-change records with the storage's lock held. The lock here is taken last and never held for long.
+Threads. The loop's thread L looks up `keys`, rules and grants; other threads T (deletions, marks)
+change records with the storage's lock held. The lock here is the last in the order of locks, and
+never held for long.
 
 - T changes, then drops, then L asks: there is no permit, and the ruling sees the change.
 - L asks, then T changes and drops, then L stores the entry: the add counts as ruled before the
@@ -30,23 +32,29 @@ from typing import Final
 from bookie.ids import LedgerId
 
 PERMITS_MAX: Final = 4096
-"""Ledgers that have one; beyond it all are dropped, and each is ruled on once more."""
+"""How many ledgers have a permit; beyond it all permits are dropped, which costs one ruling
+each."""
 
 
 class AddPermits:
-    """The permits of one bookie: by ledger, the key whose adds need no ruling. Any thread."""
+    """The permits of one bookie: by ledger, the key whose adds need no ruling. Any thread may call
+    it.
+    """
 
     __slots__ = ("_lock", "keys", "version")
 
     def __init__(self) -> None:
         self.keys: Final[dict[LedgerId, bytes]] = {}
-        """The permits, to be looked up without a lock or a call; changed by the methods alone."""
+        """The permits. Callers look them up without a lock or a call; only the methods change
+        them."""
         self.version = 0
         """How often permits were dropped; only grows."""
         self._lock = threading.Lock()
 
     def grant(self, ledger_id: LedgerId, master_key: bytes, *, as_of: int) -> None:
-        """A normal add was ruled TAKEN on what was looked at after `version` was `as_of`."""
+        """Grant a permit after a normal add was ruled TAKEN; the caller read `as_of` from `version`
+        before it gathered the facts.
+        """
         with self._lock:
             if as_of != self.version:
                 return
@@ -56,13 +64,13 @@ class AddPermits:
             assert 0 < len(self.keys) <= PERMITS_MAX
 
     def drop(self, ledger_id: LedgerId) -> None:
-        """What the ruling on this ledger looks at has changed."""
+        """Drop this ledger's permit, since a fact for its ruling has changed."""
         with self._lock:
             self.version += 1
             self.keys.pop(ledger_id, None)
 
     def drop_all(self) -> None:
-        """What the ruling on every ledger looks at has changed."""
+        """Drop all permits, since a fact for every ruling has changed."""
         with self._lock:
             self.version += 1
             self.keys.clear()

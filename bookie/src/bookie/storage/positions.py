@@ -1,6 +1,6 @@
-"""Where things are in an append stream: of `stream`, and of the journal, which writes it down.
+"""Positions and places in an append stream; `stream` uses them, and the journal writes them down.
 
-A position counts the bytes of the stream from its start; a place is a file and an offset in it.
+A position counts bytes from the start of the stream; a place is a file and an offset in it.
 """
 
 from dataclasses import dataclass
@@ -10,20 +10,20 @@ from bookie.storage.log_files import FileHeader
 
 
 class Place(NamedTuple):
-    """Where a record goes, known before its bytes are made."""
+    """Where a record will be; it is known before the record's bytes are made."""
 
     file_id: int
     offset: int
     nonce: int
     number: int
-    """How many records this stream took before this one."""
+    """How many records this stream has taken before this one."""
     synced: int
     """How many of those are known to be durable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """What the header of a new file says beside its own id."""
+    """The fields of a new file's header, without its own id."""
 
     previous_id: int
     previous_end: int
@@ -33,7 +33,7 @@ class Begin:
 
 @dataclass(slots=True)
 class StreamFile:
-    """One of its files, as long as the ring may hold bytes of it."""
+    """A file of the stream, as long as the ring may hold bytes of it."""
 
     header: FileHeader
     base: int
@@ -42,6 +42,6 @@ class StreamFile:
     """Stream position behind its last record; None while it is the last file."""
 
     def place(self, start: int, number: int, synced: int) -> Place:
-        """Of the record that begins at this position of the stream."""
+        """The place of the record that begins at this position of the stream."""
         header = self.header
         return Place(header.file_id, start - self.base, header.nonce, number, synced)

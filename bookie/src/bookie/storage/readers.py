@@ -1,4 +1,4 @@
-"""A pool of files open for reading: reads come from any thread and must not open one each."""
+"""A pool of files open for reading, so that not every read has to open its file."""
 
 import contextlib
 import threading
@@ -8,27 +8,27 @@ from typing import Final
 from bookie.storage.disk import DiskFile
 
 READERS_MAX: Final = 64
-"""Idle files kept open; files in use may come on top of it."""
+"""How many idle files stay open, in addition to those in use."""
 
 
 class ReaderPool:
-    """Hands out open files by id; a file in use is never closed under its reader."""
+    """Lends open files by id to any thread; it never closes a file that is in use."""
 
     def __init__(self, open_file: Callable[[int], DiskFile]) -> None:
         self._open_file = open_file
         self._lock = threading.Lock()
         self._idle: dict[int, DiskFile] = {}
-        """In order of last use: the first is the one to close."""
+        """The idle open files in order of their last use: the first one is closed first."""
         self._users: dict[int, int] = {}
-        """How many have a file in use, by its id; no id with none."""
+        """By file id: how many callers use the file; only files in use are in it."""
         self._forgotten: set[int] = set()
-        """Of these, those that no file is kept of any more once it is given back."""
+        """Ids among these whose file is closed when it is given back."""
         self._closed = False
-        """No descriptor is opened any more."""
+        """True once the pool is closed: files are closed when they are given back."""
 
     @contextlib.contextmanager
     def borrow(self, file_id: int) -> Iterator[DiskFile]:
-        """The file, open, for this caller alone."""
+        """Lend an open file to this caller alone."""
         with self._lock:
             file = self._idle.pop(file_id, None)
             self._users[file_id] = self._users.get(file_id, 0) + 1
@@ -55,16 +55,16 @@ class ReaderPool:
             surplus.close()
 
     def _count_out(self, file_id: int) -> None:
-        """Locked. One fewer has it in use."""
+        """Locked. Count one user of the file less."""
         self._users[file_id] -= 1
         if not self._users[file_id]:
             del self._users[file_id]
             self._forgotten.discard(file_id)
 
     def forget(self, file_id: int) -> None:
-        """Closes the file: at once if it is idle, and when the last who has it gives it back.
+        """Close the file: at once if it is idle, else when its last user gives it back.
 
-        For one that was unlinked: as long as it is open the file system keeps its bytes.
+        Call it for a deleted file: the file system keeps its bytes as long as it is open.
         """
         with self._lock:
             file = self._idle.pop(file_id, None)
@@ -74,7 +74,7 @@ class ReaderPool:
             file.close()
 
     def close(self) -> None:
-        """Closes what is idle; what is in use is closed when it is given back."""
+        """Close the idle files; those in use are closed when they are given back."""
         with self._lock:
             self._closed = True
             files = list(self._idle.values())

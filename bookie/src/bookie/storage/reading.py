@@ -1,7 +1,7 @@
 """Answers one read of a range of entries from index rows and the frames they point to.
 
-What the rows claim and the log cannot give is reported as unreadable, never left out: leaving it
-out would be a denial of entries this bookie has accepted (R8, R10).
+Entries that the rows name but the log cannot return are reported as unreadable. To leave them out
+would deny entries that this bookie has accepted (R8, R10).
 """
 
 import itertools
@@ -19,17 +19,17 @@ from bookie.storage.index_rows import RunRow
 from bookie.storage.ledger_log import LedgerLog
 
 CUT_BYTES_MIN: Final = 32 * 1024
-"""Shorter frames are sent as they are: making another costs more."""
+"""Shorter frames are sent whole: cutting them costs more."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRead:
-    """What this bookie has of a range.
+    """What this bookie has of a range of entries.
 
-    `runs`: frames that hold at least one entry of the range, verbatim unless little of them is
-    wanted (`cut`); they may reach beyond it and an id may come twice. `answered_through`: the last
-    id this speaks of. `unreadable`: inclusive ranges up to there that are stored but cannot be
-    read. All else up to there is absent.
+    `runs`: frames that hold at least one entry of the range, verbatim unless only a small part of a
+    frame was asked for (`cut`); they may reach beyond the range, and an id may come twice.
+    `answered_through`: the last id that this answers for. `unreadable`: inclusive ranges up to
+    there that are stored but cannot be read. All other ids up to there are absent.
     """
 
     runs: tuple[Buffer, ...]
@@ -38,27 +38,32 @@ class StoredRead:
 
 
 class RangeRead:
-    """Collects frames for the ids `first`..`last` in their order until the budget is used up."""
+    """Collects frames for the ids `first`..`last`, in order, until `bytes_max` is used up."""
 
     def __init__(
         self, *, first: int, last: int, bytes_max: int, fetch: Callable[[RunRow], Buffer | None]
     ) -> None:
-        """`fetch` gives what to send of the checked frame of a row, None if it cannot be read."""
+        """`fetch` reads and checks the frame of a row and returns the bytes to send; None if it is
+        unreadable.
+        """
         self._first = first
         self._last = last
         self._bytes_max = bytes_max
         self._fetch = fetch
         self._runs: list[Buffer] = []
-        """Frames that were found, in the order of entries."""
+        """The collected frames, in the order of entries."""
         self._bytes = 0
-        """Of `_runs`; the first one alone may be above the limit."""
+        """Total size of `_runs`; only a single first frame may exceed the limit."""
         self._covered = EMPTY
-        """Ids that `_runs` answer, of rows that overlap: of others nobody asks."""
+        """Ids in `_runs`; filled only if rows overlap, as it is not needed otherwise."""
         self._bad = EMPTY
-        """Ids of which a copy could not be read; one that is in `_covered` had a better copy."""
+        """Ids of which a copy could not be read; an id that is also in `_covered` has a good
+        copy."""
 
     def collect(self, rows: Sequence[RunRow]) -> StoredRead:
-        """`rows` must be all that may hold an id of the range. Takes at least one frame."""
+        """Collect the answer. `rows` must be all rows that may hold an id of the range. It takes at
+        least one frame.
+        """
         rows = sorted(rows)
         if self._first == self._last:
             through = self._collect_one(rows)
@@ -68,14 +73,14 @@ class RangeRead:
         return StoredRead(tuple(self._runs), EntryId(through), tuple(unreadable.ranges()))
 
     def _collect_one(self, rows: Sequence[RunRow]) -> int:
-        """One id: the first of its copies that can be read, without set arithmetic."""
+        """A read of one id: take its first readable copy, without set arithmetic."""
         copies = [row for row in rows if row.holds(self._first)]
         if copies and not any(map(self._take, copies)):
             self._bad = EntrySet.from_ranges([(self._first, self._first)])
         return self._last
 
     def _collect_apart(self, rows: Sequence[RunRow]) -> int:
-        """The usual case: runs one after the other, no set arithmetic per run."""
+        """The usual case: rows that do not overlap, without set arithmetic per row."""
         for row in rows:
             lowest = self._lowest(row)
             if lowest is None:
@@ -87,7 +92,7 @@ class RangeRead:
         return self._last
 
     def _lowest(self, row: RunRow) -> int | None:
-        """The row's lowest id in the range."""
+        """The row's lowest id in the range; None when it has none."""
         if row.first >= self._first:
             return row.first if row.first <= self._last else None
         if row.period == 0:
@@ -96,7 +101,9 @@ class RangeRead:
         return wanted.first if wanted else None
 
     def _collect_mixed(self, rows: Sequence[RunRow]) -> int:
-        """Interleaved stripes, and the memory's rows that repeat or heal what the index has."""
+        """Rows that overlap: interleaved stripes, or rows in memory that repeat or repair entries
+        of the index.
+        """
         pending = [(row, wanted) for row in rows if (wanted := self._wanted(row))]
         pending.sort(key=lambda item: item[1].first)
         for at, (row, wanted) in enumerate(pending):
@@ -115,7 +122,7 @@ class RangeRead:
         return row.entries().clip(self._first, self._last)
 
     def _is_spent(self, row: RunRow) -> bool:
-        # What cannot be read costs nothing: the copy that heals it may come next.
+        # Unreadable frames do not count: a good copy may come next.
         return bool(self._runs) and self._bytes + row.length > self._bytes_max
 
     def _take(self, row: RunRow) -> bool:
@@ -133,14 +140,16 @@ def _are_apart(rows: Sequence[RunRow]) -> bool:
 
 
 def cut(frame: RunFrame, *, first: int, last: int) -> Buffer:
-    """The frame; or, when it is long and at most half of it is wanted, one of these entries alone.
+    """The frame, or a shorter one with the entries of the range if the frame is long and at most
+    half of it is asked for.
 
-    A writer's runs are long: without this a reader at random is sent a thousand entries for each.
+    A writer's runs are long: without this, a client that reads single entries at random would get a
+    thousand entries for each.
     """
     if len(frame.buffer) < CUT_BYTES_MIN:
         return frame.buffer
     size = frame.pattern.size or 1
-    # Down to the start of a stripe, so that the pattern fits what is left.
+    # Round down to the start of a stripe, so that the pattern still fits.
     low = _index_from(frame, first) // size * size
     high = min(_index_from(frame, last + 1), frame.count)
     if not 0 < (high - low) * 2 <= frame.count:
@@ -157,7 +166,7 @@ def cut(frame: RunFrame, *, first: int, last: int) -> Buffer:
 
 
 def part_of(frame: RunFrame, row: RunRow) -> Buffer:
-    """The row's own entries of the frame, as a frame of their own."""
+    """A frame with only those entries of `frame` that the row covers."""
     offsets = frame.offset_vector().tolist()
     ids = (row.pattern.id_at(row.first, number) for number in range(row.entry_count))
     found = [frame.pattern.index_of(frame.first_entry_id, EntryId(i)) for i in ids]
@@ -174,7 +183,7 @@ def part_of(frame: RunFrame, row: RunRow) -> Buffer:
 
 
 def _index_from(frame: RunFrame, entry_id: int) -> int:
-    """How many entries a run of this pattern has before that id."""
+    """How many entries the run has before that id, its count not considered."""
     distance, pattern = max(entry_id - frame.first_entry_id, 0), frame.pattern
     if pattern.period == 0:
         return distance
@@ -183,7 +192,9 @@ def _index_from(frame: RunFrame, entry_id: int) -> int:
 
 
 def read_frame(log: LedgerLog, ledger_id: LedgerId, row: RunRow) -> RunFrame | None:
-    """The frame of a row; None when it is not there, damaged, or not the one the row means."""
+    """Read the frame of a row; None when it is missing, damaged, or not the frame that the row
+    means.
+    """
     if row.is_rejected:
         return None
     try:

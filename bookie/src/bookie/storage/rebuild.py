@@ -1,12 +1,13 @@
-"""Rebuilds the index of one ledger directory from its log: `bookie index rebuild`, at rest.
+"""Rebuilds the index of one ledger directory from its log, for `bookie index rebuild`, while the
+bookie is stopped.
 
-Order: the old index is renamed (from here until the end a boot refuses: "index is missing") ->
-records are saved from it where it can still be read -> the log is scanned into a new file -> that
-takes the index's name, durably -> the old one goes. Interrupted anywhere, the rebuild is run again.
+The order: rename the old index (until the end a boot refuses with "index is missing") -> save the
+records from it, if it is still readable -> scan the log into a new file -> give that the index's
+name, durably -> delete the old one. If the rebuild is interrupted anywhere, run it again.
 
-What the log cannot give back: fences, limbo marks, keys, boundaries that were in a lost index, and
-frames behind damaged bytes. So the new index carries a suspicion, and the next boot, whatever its
-markers say, fences, marks and checks like after an unclean stop.
+The log does not have the fences, limbo marks, keys and boundaries of a lost index, and no frames
+behind damaged bytes. So the new index carries a suspicion, and the next boot, whatever its markers
+say, fences, marks and checks as after an unclean stop.
 """
 
 import contextlib
@@ -33,41 +34,41 @@ from bookie.storage.records import LedgerRecord
 ROWS_PER_COMMIT: Final = 50_000
 
 _SIDE_FILES: Final = ("-wal", "-shm")
-"""What SQLite keeps beside a database, under its name."""
+"""Suffixes of the files that SQLite keeps beside a database."""
 
 
 @dataclass(frozen=True, slots=True)
 class RebuildReport:
-    """What a rebuild did. `records_saved` is None when the old index was no longer readable."""
+    """What a rebuild did. `records_saved`: None when the old index was no longer readable."""
 
     runs: int
     ledgers: int
     records_saved: int | None
     damage: tuple[str, ...]
-    """Where the log itself is damaged: frames behind these places are not in the index."""
+    """Where the log is damaged: frames behind these places are not in the index."""
     torn: bool
 
 
 @dataclass(slots=True)
 class _Saved:
     records: dict[LedgerId, LedgerRecord] = field(default_factory=dict)
-    """What the old index knew of ledgers."""
+    """The old index's records of ledgers."""
     losses: list[Loss] = field(default_factory=list)
-    """Its loss records."""
+    """The old index's loss records."""
     decisions: list[PersonDecision] = field(default_factory=list)
-    """What it knew that people decided."""
+    """The old index's decisions of people."""
     facts: DirectoryFacts = field(default_factory=DirectoryFacts)
     readable: bool = False
-    """All of it was read; False: only what is in the log is known."""
+    """True when all of it was read; False when only the log is known."""
 
 
 def rebuild_index(
     directory: Path, *, disk: Disk, on_progress: Callable[[int], None] = lambda _runs: None
 ) -> RebuildReport:
-    """Rebuilds; the caller holds the lock on the bookie's folders.
+    """Rebuild the index; the caller holds the folder lock.
 
-    `on_progress` gets the number of runs found so far. BadRequestError when there is neither a
-    log nor an index: nothing of a ledger directory lies there.
+    `on_progress` gets the number of runs found so far. BadRequestError when the directory has
+    neither a log nor an index: it is no ledger directory.
     """
     index_path = directory / INDEX_NAME
     old_path = directory / (INDEX_NAME + OLD_SUFFIX)
@@ -91,9 +92,10 @@ def rebuild_index(
 
 def _rename_old(index_path: Path, old_path: Path, *, disk: Disk) -> None:
     if disk.exists(index_path):
-        _remove(old_path, disk=disk)  # of a rebuild that ended but for its last step
+        _remove(old_path, disk=disk)  # of a rebuild that missed its last step
         disk.rename(index_path, old_path)
-    # The log of SQLite follows second: the database alone must never be taken for the index.
+    # SQLite's write-ahead log is renamed second: the database without its log must never pass for
+    # the index.
     for suffix in _SIDE_FILES:
         beside = index_path.with_name(index_path.name + suffix)
         if disk.exists(beside):
@@ -109,7 +111,7 @@ def _remove(database: Path, *, disk: Disk) -> None:
 
 
 def _save(path: Path, *, disk: Disk) -> _Saved:
-    """What can be read of the old index beside its rows; all of it or nothing."""
+    """Read all but the rows from the old index; all of it or nothing."""
     if not disk.exists(path):
         return _Saved()
     with (
@@ -139,13 +141,13 @@ class _Rebuild:
         self._on_progress = on_progress
         self._rows = Memtable()
         self._ledgers: set[LedgerId] = set()
-        """Every ledger that a frame was found of."""
+        """Every ledger of which a frame was found."""
         self._runs = 0
-        """Frames that were found."""
+        """How many frames were found."""
         self._end: LogEnd | None = None
         """Where the good frames end; None until the scan is over."""
         self._damage: list[str] = []
-        """What was passed over, in words."""
+        """The damage that the scan passed over, in words."""
 
     def run(self, saved: _Saved) -> RebuildReport:
         deleted = {record.ledger_id for record in saved.records.values() if record.deleted}
@@ -194,7 +196,9 @@ class _Rebuild:
         self._on_progress(self._runs)
 
     def _finish(self, saved: _Saved) -> None:
-        """Last commit: saved records, and from where the next open scans (it sees a torn end)."""
+        """Make the last commit: the saved records, and the position from which the next open scans
+        (so it sees a torn end).
+        """
         indexed_to = (self._end.file_id, self._end.offset) if self._end is not None else (0, 0)
         found = frozenset({Suspicion.INDEX_REBUILT})
         facts = replace(saved.facts, indexed_to=indexed_to).with_suspicions(found)

@@ -1,10 +1,10 @@
-"""What a bookie remembers of a ledger beside its entries, and the fence boundary of a boot.
+"""The record that a bookie keeps of a ledger beside its entries, and the fence boundary of a boot.
 
-A record travels: memory at once -> journal (durable, then it is answered) -> index at the next
-checkpoint. After a crash the journal may hold older states than the index and the index older ones
-than the journal, so states are *merged*, never overwritten: `merged` is commutative, associative
-and idempotent, and no replay order can take back a fence, a newer limbo mark, a tombstone, or that
-the metadata store named the ledger again after it was collected.
+A changed record is in memory at once, then in the journal (once it is durable there, the bookie
+answers), then in the index at the next checkpoint. After a crash the journal may hold older states
+than the index, or newer ones, so states are *merged*, never overwritten. `merged` is commutative,
+associative and idempotent, and no replay order can take back a fence, a newer limbo mark, a
+tombstone, or the fact that the metadata store named the ledger again after it was collected.
 """
 
 import struct
@@ -20,22 +20,25 @@ from bookie.ids import NO_ENTRY, EntryId, LedgerId
 
 MASTER_KEY_BYTES_MAX: Final = 255
 LAC_BODY_BYTES_MAX: Final = 1024
-"""Of an explicit LAC as a stock client writes it; a real one has 16 bytes and a digest."""
+"""The longest body of an explicit LAC from a stock client that is stored; a real one has 16 bytes
+and a digest."""
 
 _RECORD: Final = struct.Struct(">BBBqqqq")
 _RECORD_VERSION: Final = 1
 _RECORD_VERSION_LAC: Final = 2
-"""With a LAC body behind the key. Records without one stay as older versions read them."""
+"""The version of records with a LAC body behind the key. Records without one keep the version that
+older programs read."""
 _LAC_BODY: Final = struct.Struct(">qq")
 _FENCED: Final = 1
 _LIMBO: Final = 2
 _DELETED: Final = 4
 _RETURNS_SHIFT: Final = 3
-"""The other bits of the flags count returns; a version that knows none reads past them."""
+"""The bits of the flags from here on count returns; older versions ignore them."""
 RETURNS_MAX: Final = 31
-"""After so many a tombstone of this ledger stays."""
+"""After so many returns a tombstone of this ledger stays."""
 RETURNS_BY_DOUBT_MAX: Final = 15
-"""Taking loss records back leaves the other returns to collected ledgers that exist again."""
+"""How many returns retractions of loss records may use; the others are for collected ledgers that
+exist again."""
 _BOUNDARY: Final = struct.Struct(">BqqII")
 _BOUNDARY_VERSION: Final = 2
 _IDS: Final = np.dtype(">i8")
@@ -43,33 +46,35 @@ _IDS: Final = np.dtype(">i8")
 
 @dataclass(frozen=True, slots=True)
 class LedgerRecord:
-    """State of one ledger on this bookie. Epochs are boot epochs, 0 = never."""
+    """The state of one ledger on this bookie. Epochs are boot epochs, 0 = never."""
 
     ledger_id: LedgerId
     master_key: bytes | None = field(default=None, repr=False)
-    """None until the first request that carries one teaches it."""
+    """The key of the first request that carried one; None until then."""
     fenced: bool = False
     limbo: bool = False
     mark_epoch: int = 0
-    """Boot that set the latest limbo mark; stays when the mark is cleared."""
+    """The boot that set the latest limbo mark; it stays when the mark is cleared."""
     checked_epoch: int = 0
-    """Latest boot whose check of this ledger ended well."""
+    """The latest boot whose check of this ledger succeeded."""
     explicit_lac: EntryId = NO_ENTRY
     deleted: bool = False
-    """Collected: of its entries nothing is left but this tombstone."""
+    """The ledger was collected: only this tombstone is left."""
     returns: int = 0
-    """How often what was known of it gave way to a new limbo mark: the metadata store named it
-    again after it was collected, or a loss record was taken back."""
+    """How often a new limbo mark replaced the state: because the metadata store named the ledger
+    again after it was collected, or because a loss record was taken back."""
     lac_body: bytes = b""
     """The highest explicit LAC as a stock client signed it: ledger id, LAC, digest; empty = none.
-    Handed out verbatim. Native clients sign none, so `explicit_lac` may be ahead of it."""
+    The bookie returns it verbatim. Native clients do not sign theirs, so `explicit_lac` may be
+    higher."""
 
     def merged(self, other: "LedgerRecord") -> "LedgerRecord":
-        """The state after both.
+        """The state that results from both records.
 
-        A fence stays for ever, epochs and LAC only grow, the first master key stays. A tombstone
-        stays until the next return. Limbo is what the later mark says, the later return's first; of
-        the same mark, cleared is the later state. A tombstone has no LAC to hand out.
+        A fence stays permanently, epochs and LAC only grow, the first master key stays. A tombstone
+        stays until the next return. Limbo comes from the record with more returns, then from the
+        one with the later mark; of the same mark, cleared is the later state. A tombstone has no
+        LAC body.
         """
         assert self.ledger_id == other.ledger_id
         newer = max(self, other, key=_mark_rank)
@@ -90,8 +95,9 @@ class LedgerRecord:
         )
 
     def marked(self, epoch: int) -> "LedgerRecord":
-        """In limbo and fenced since the boot `epoch`. A tombstone gives way: who marks has seen
-        that the metadata store names the ledger."""
+        """This record in limbo and fenced, by a mark of the boot `epoch`. A tombstone gives way to
+        it: the caller has seen that the metadata store names the ledger.
+        """
         assert epoch >= self.mark_epoch
         returns = self.returns + self.deleted
         if returns > RETURNS_MAX:
@@ -101,9 +107,10 @@ class LedgerRecord:
         )
 
     def doubted(self, epoch: int) -> "LedgerRecord":
-        """Marked since the boot `epoch`, whatever was cleared before: the mark of a later return
-        wins over every state of an earlier one, in the journal as well. BadRequestError after
-        RETURNS_BY_DOUBT_MAX of them."""
+        """This record marked by the boot `epoch`, with one return more. So the mark wins in a merge
+        over every earlier state, also one in the journal, whatever was cleared before.
+        BadRequestError after RETURNS_BY_DOUBT_MAX returns.
+        """
         if self.returns >= RETURNS_BY_DOUBT_MAX:
             raise BadRequestError(
                 f"ledger {self.ledger_id} was marked again {self.returns} times here, expected "
@@ -125,7 +132,7 @@ class LedgerRecord:
 
     @classmethod
     def decode(cls, payload: Buffer) -> "LedgerRecord":
-        """The record in a journal payload; CorruptError when it is none."""
+        """Parse the record in a journal payload; CorruptError when it is malformed."""
         known = (_RECORD_VERSION, _RECORD_VERSION_LAC)
         if len(payload) < _RECORD.size or payload[0] not in known:
             raise CorruptError(
@@ -158,17 +165,18 @@ def _mark_rank(record: LedgerRecord) -> tuple[int, int, bool]:
 
 
 def _lac_rank(body: bytes) -> tuple[int, bytes]:
-    """Orders LAC bodies: by their LAC, then by anything that makes one of two the newer."""
+    """Orders LAC bodies by their LAC, then by their bytes, so that of any two one is the newer."""
     lac = _LAC_BODY.unpack_from(body)[1] if len(body) >= _LAC_BODY.size else NO_ENTRY - 1
     return lac, body
 
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """Every ledger that existed at an unclean boot: ids up to a limit, and single higher ones.
+    """Every ledger that existed at an unclean boot: all ids up to a limit, and single higher ones.
 
-    `recovering`: those of them that were IN_RECOVERY then (S37). Later boots must not look again:
-    a recovery that began after this one may be waiting for what the bookie says (`clear`).
+    `recovering`: those of them that were IN_RECOVERY at that boot (S37). A later boot must not add
+    to it: a recovery that began after this boot may be waiting for this bookie's answer
+    (`protocol.clearing`).
     """
 
     epoch: int
@@ -180,12 +188,12 @@ class Boundary:
         return ledger_id <= self.last_ledger_id or ledger_id in self.extra_ids
 
     def merged(self, other: "Boundary") -> "Boundary":
-        """Covers what either covers, with the later epoch.
+        """The boundary that covers what either covers, with the later epoch.
 
-        An id of `extra_ids` stays covered when its ledger was deleted before the later boot (S40).
-        `recovering` is what the later boot saw: a recovery that it did not see has ended. With the
-        same epoch, one boot looked twice, and what either look saw is kept. A recovery that ended
-        between the two looks may be in it: whoever waits for it asks whether it goes on.
+        An id of `extra_ids` stays covered even if its ledger was deleted before the later boot
+        (S40). `recovering` is the later boot's: a recovery that it did not see has ended. With the
+        same epoch one boot looked twice, and both lists are joined. Then a recovery that ended
+        between the two looks may be in it; clearing checks whether a recovery is still going on.
         """
         last = max(self.last_ledger_id, other.last_ledger_id)
         extra = frozenset(i for i in self.extra_ids | other.extra_ids if i > last)
@@ -202,7 +210,7 @@ class Boundary:
 
     @classmethod
     def decode(cls, payload: Buffer) -> "Boundary":
-        """The boundary in an index fact; CorruptError when it is none."""
+        """Parse the boundary in an index fact; CorruptError when it is malformed."""
         if len(payload) < _BOUNDARY.size or payload[0] != _BOUNDARY_VERSION:
             raise CorruptError(
                 f"a fence boundary of {len(payload)} bytes is not of version {_BOUNDARY_VERSION}"

@@ -1,8 +1,8 @@
-"""The aligned memory between `append` and the flusher: bytes of a stream by their position in it.
+"""The ring of aligned memory between `append` and the flusher, addressed by stream position.
 
-A position of the stream always lies at the same place modulo the capacity, so aligned positions are
-aligned addresses and the flusher can hand views of the memory to a direct write without a copy.
-Who may write and release what is the stream's business; here is only the wrap.
+Position p lies at p modulo the capacity, so aligned positions are aligned addresses, and the
+flusher can pass views of the memory to a direct write without a copy. The stream decides which
+bytes may be written and reused; this module only wraps positions round.
 """
 
 import mmap
@@ -24,7 +24,7 @@ class Ring:
         """`capacity` bytes; position p of the stream lies at p modulo capacity."""
 
     def put(self, position: int, buffer: Buffer) -> None:
-        """Copies the buffer to `position`, round the end of the memory where needed."""
+        """Copy the buffer to `position`, round the end of the memory if needed."""
         start = position % self.capacity
         end = start + len(buffer)
         if end <= self.capacity:
@@ -37,11 +37,13 @@ class Ring:
         self._memory[: end - self.capacity] = view[fits:]
 
     def get(self, position: int, length: int) -> bytes:
-        """A copy of the bytes there; the caller checks that they were not overwritten meanwhile."""
+        """Return a copy of the bytes there; the caller checks that they were not overwritten
+        meanwhile.
+        """
         return b"".join(self.views(position, length))
 
     def views(self, position: int, length: int) -> list[memoryview]:
-        """The bytes there as one view, or two where they wrap."""
+        """Return the bytes there as one view, or as two if they wrap round."""
         assert length <= self.capacity
         start = position % self.capacity
         fits = min(length, self.capacity - start)

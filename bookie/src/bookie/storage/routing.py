@@ -1,8 +1,9 @@
-"""Which ledger directory a ledger lives on: a fixed function of its id and the directory count.
+"""Decides in which ledger directory a ledger is: a fixed function of its id and the number of
+directories.
 
-The function is part of the on-disk format. Another one, or another count, would look for ledgers
-where they are not and answer "no such ledger" for entries that exist; so both are in every stamp
-and a difference refuses to boot.
+The function is part of the on-disk format. With another function or number the bookie would look
+for ledgers in the wrong directory and answer "no such ledger" for entries that exist. So both are
+in every stamp, and the boot refuses a difference.
 """
 
 from typing import Final
@@ -16,7 +17,7 @@ _MASK: Final = 2**64 - 1
 
 
 def route(ledger_id: LedgerId, count: int) -> int:
-    """Index of the directory, 0 <= index < `count`.
+    """The index of the ledger's directory, 0 <= index < `count`.
 
     Version 1: the id times 2^64 / golden ratio, modulo 2^64; its upper 32 bits scaled to `count`.
     The multiplication spreads ids that come in steps (one writer's every n-th ledger) as well as

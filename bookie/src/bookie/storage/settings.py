@@ -1,4 +1,4 @@
-"""Settings of a storage: directories, mode, sizes. The server makes them of its settings file."""
+"""Settings of a storage: directories, mode, sizes. The server makes them from its settings file."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,14 +13,17 @@ from bookie.storage.space import SpaceMarks
 MIB: Final = 1024 * 1024
 
 CHECKPOINT_ROWS: Final = 50_000
-"""So many rows in memory bring the next checkpoint forward."""
+"""With so many rows of a directory in memory the next checkpoint begins early."""
 ROWS_MAX: Final = 200_000
-"""So many rows of one directory in memory refuse adds until a checkpoint has taken them."""
+"""With so many rows of one directory in memory the storage takes no adds until a checkpoint has
+committed them."""
 
 
 @dataclass(frozen=True, slots=True)
 class StorageSettings:
-    """Sizes in bytes. `flush_interval_s` is the server's: it calls `checkpoint` that often."""
+    """Settings of a storage; sizes in bytes. `flush_interval_s`: how often the server calls
+    `checkpoint`, in seconds.
+    """
 
     journal_dir: Path
     ledger_dirs: tuple[Path, ...]
@@ -30,15 +33,16 @@ class StorageSettings:
     log_file_bytes: int = 128 * MIB
     direct_io: Literal["auto", "on", "off"] = "auto"
     reserve_bytes: int = 64 * MIB
-    """Space of each disk that log files leave to index, journal and checkpoints."""
+    """Space on each disk that log files leave free for the index, the journal and checkpoints."""
     journal_ring_bytes: int = 16 * MIB
     journal_file_bytes: int = 64 * MIB
     checkpoint_bytes: int = 1024 * MIB
-    """So many appended bytes bring the next checkpoint forward: bounds journal and replay."""
+    """After so many appended bytes the next checkpoint begins early; this bounds the journal and
+    its replay."""
     checkpoint_rows: int = CHECKPOINT_ROWS
     rows_max: int = ROWS_MAX
     compact_below: float = 0.5
-    """A log file with less than this part of it live is compacted."""
+    """A log file is compacted when less than this part of it is live."""
     space: SpaceMarks = field(default_factory=SpaceMarks)
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
-"""When a disk counts as full: before it is, and not flapping.
+"""Decides when a disk counts as full: early enough, and without flapping.
 
-A bookie turns read-only while there is still space for what must go on: recovery adds, checkpoints,
-the copies of compaction. It takes adds again only when clearly more than the mark is free.
+A bookie turns read-only while there is still space for recovery adds, checkpoints and the copies of
+compaction, which must go on. It takes adds again only when clearly more than the mark is free.
 """
 
 import math
@@ -18,16 +18,16 @@ _GIB: Final = 1024**3
 
 @dataclass(frozen=True, slots=True)
 class SpaceMarks:
-    """How much must stay free."""
+    """How much space must stay free on a disk."""
 
     files_min: int = 2
-    """Space for this many files of the log (or journal) ..."""
+    """At least space for this many files of the log (or journal),"""
     fraction_min: float = 0.05
-    """... and this part of the disk,"""
+    """and at least this part of the disk,"""
     fraction_bytes_max: int = 4 * _GIB
-    """but for the part's sake never more than this: 5 percent of a large disk is a lot."""
+    """which however never demands more than this: 5 percent of a large disk is a lot."""
     resume_factor: float = 1.25
-    """Adds are taken again from this many times the mark on."""
+    """The bookie takes adds again when this many times the mark is free."""
 
     def __post_init__(self) -> None:
         if self.files_min < 1 or not 0 <= self.fraction_min < 1 or self.resume_factor < 1:
@@ -43,10 +43,10 @@ class SpaceMarks:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryUsage:
-    """Space of one directory's disk, and what its own files take; in bytes.
+    """The space on one directory's disk, and the size of its log files; in bytes.
 
-    `log_bytes`: of allocated log files, 0 for the journal directory. `is_full`: too little is free
-    for normal adds, until `resume_bytes` are.
+    `log_bytes`: size of the allocated log files, 0 for the journal directory. `is_full`: too little
+    is free for normal adds, until `resume_bytes` are free.
     """
 
     path: Path
@@ -58,10 +58,10 @@ class DirectoryUsage:
 
 
 def shortage(usages: Sequence[DirectoryUsage]) -> str:
-    """Which disks have too little space, how little, and how much is enough, for people.
+    """A sentence for people: which disks have too little space, how little, and how much is enough.
 
-    A file that could not be made may have found a disk full that has room by its marks: then the
-    fullest one is named.
+    If a file could not be allocated although no disk is full by its marks, it names the fullest
+    disk.
     """
     full = [usage for usage in usages if usage.is_full]
     return "; ".join(
@@ -73,26 +73,26 @@ def shortage(usages: Sequence[DirectoryUsage]) -> str:
 
 @dataclass(eq=False)
 class SpaceWatch:
-    """Full or not, of one directory; `measure` asks the file system."""
+    """Knows whether one directory's disk is full; `measure` asks the file system."""
 
     path: Path
     _: KW_ONLY
     disk: Disk
     marks: SpaceMarks
     file_bytes: int
-    """Of a file of the log or journal there: what is allocated at a time."""
+    """The size of one log or journal file there, the unit of allocation."""
     is_full: bool = field(default=False, init=False)
-    """As measured last."""
+    """Whether the disk was full at the last measurement."""
 
     def measure(self) -> DiskSpace:
-        """Free and total bytes now; raises StorageError when the file system does not answer."""
+        """Measure free and total bytes now; StorageError when the file system does not answer."""
         space = self.disk.space(self.path)
         low = self.marks.low_bytes(space, file_bytes=self.file_bytes)
         self.is_full = space.free_bytes < (self.resume_bytes(space) if self.is_full else low)
         return space
 
     def usage(self, *, log_bytes: int) -> DirectoryUsage:
-        """As of now; raises StorageError like `measure`."""
+        """Measure now and return the usage; raises StorageError like `measure`."""
         space = self.measure()
         return DirectoryUsage(
             self.path, space.free_bytes, space.total_bytes, log_bytes, self.is_full,
@@ -100,6 +100,6 @@ class SpaceWatch:
         )  # fmt: skip
 
     def resume_bytes(self, space: DiskSpace) -> int:
-        """Free bytes from which on a disk that was full is so no longer."""
+        """How many bytes must be free before a full disk counts as not full again."""
         low = self.marks.low_bytes(space, file_bytes=self.file_bytes)
         return math.ceil(low * self.marks.resume_factor)

@@ -1,7 +1,7 @@
-"""One SQLite file: a writer and a few readers, and what its errors mean to us.
+"""One SQLite file: a connection to write, some to read, and the mapping of its errors.
 
-An index that cannot be read must never pass for an empty one, so every error of SQLite becomes a
-StorageError here, and damage names the way out: rebuilding the index from the logs.
+An unreadable index must never pass for an empty one, so every error of SQLite becomes a
+StorageError here. The message about damage says what to do: rebuild the index from the logs.
 """
 
 import contextlib
@@ -16,10 +16,12 @@ from typing import Final, Protocol
 from bookie.errors import CorruptError, DiskFullError, StorageError
 
 READERS_MAX: Final = 16
-"""Idle read connections kept; more are opened for a moment when more threads read at once."""
+"""How many idle read connections are kept; if more threads read at once, more are opened for a
+moment."""
 
 BUSY_MS: Final = 10_000
-"""Longest wait for another process (an inspecting tool) that holds a lock on the file."""
+"""The longest wait, in milliseconds, for another process (an inspecting tool) that locks the
+file."""
 
 LOG_SUFFIX: Final = "-wal"
 COPY_BYTES: Final = 1024 * 1024
@@ -28,7 +30,7 @@ _DAMAGE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlit
 
 
 def sqlite_error(action: str, path: Path, error: sqlite3.Error) -> StorageError:
-    """The error of our tree for what SQLite said."""
+    """The error of our tree for an error of SQLite."""
     code = getattr(error, "sqlite_errorcode", None)
     primary = code & 0xFF if code is not None else None
     if primary in _DAMAGE:
@@ -43,7 +45,7 @@ def sqlite_error(action: str, path: Path, error: sqlite3.Error) -> StorageError:
 
 @contextlib.contextmanager
 def mapped(action: str, path: Path) -> Iterator[None]:
-    """Turns errors of SQLite into StorageError, naming what was tried on which file."""
+    """Turn errors of SQLite into StorageErrors that name the action and the file."""
     try:
         yield
     except sqlite3.Error as error:
@@ -51,7 +53,7 @@ def mapped(action: str, path: Path) -> Iterator[None]:
 
 
 class Database(Protocol):
-    """One transaction writes at a time; reads come from any thread."""
+    """A SQLite database. One transaction writes at a time; any thread may read."""
 
     @property
     def path(self) -> Path: ...
@@ -63,31 +65,34 @@ class Database(Protocol):
         """A connection for queries of this thread; sees the last commit."""
 
     def settle(self) -> None:
-        """Makes durable what a former process has left; for who alone writes, before it does."""
+        """Make the commits of a former process durable. The only writer calls it before its first
+        write.
+        """
 
     def close(self) -> None:
-        """Waits for a running transaction."""
+        """Wait for a running transaction, then close."""
 
 
 class DatabaseFile:
     """Connections to one file of a real disk; see Database."""
 
     def __init__(self, path: Path) -> None:
-        """Opens (and creates) the file; its content is the caller's business."""
+        """Open the file, or create it; the caller checks its content."""
         self.path = path
         self._writing = threading.Lock()
         self._readers: list[sqlite3.Connection] = []
-        """Idle connections for reads; one is taken for each read and given back."""
+        """Idle connections for reads; each read takes one and gives it back."""
         self._lock = threading.Lock()
         self._closed = False
-        """Nothing is read or written any more."""
+        """True once closed: no read or write may begin."""
         self._writer = self._connect()
         try:
             with mapped("open the index", path):
                 mode = self._writer.execute("PRAGMA journal_mode=WAL").fetchone()[0]
                 if mode != "wal":
                     raise StorageError(f"{path}: write-ahead log refused, journal mode is {mode}")
-                # A commit is durable when it returns; WAL alone would leave that to the next one.
+                # With FULL a commit is durable when it returns; with WAL's default only the next
+                # checkpoint makes it so.
                 self._writer.execute("PRAGMA synchronous=FULL")
         except StorageError:
             self._writer.close()
@@ -96,20 +101,21 @@ class DatabaseFile:
     def settle(self) -> None:
         """See Database.
 
-        A sync of the write-ahead log that failed may have left commits in the page cache: they can
-        be read, count as written, so that no later sync writes them, and go with the machine; and
-        so does all that is committed behind them. SQLite cannot know, and appends.
+        A failed sync of the write-ahead log may have left commits in the page cache: they can be
+        read, but the kernel counts them as written, so no later sync writes them. A crash of the
+        machine loses them, and with them all commits behind them. SQLite cannot notice this and
+        appends.
 
-        The order: write the log's bytes once more and sync them, so that the disk has what is read
-        of it; fold them into the file and sync that (the checkpoint does both); empty the log. A
-        power cut between any two of these finds the log whole, and folds it once more. A checkpoint
-        alone would overwrite pages of the file from a log that the disk may not have.
+        The order: write the log's bytes again and sync them, so that the disk has what reads
+        return; fold them into the file and sync that (SQLite's checkpoint does both); empty the
+        log. After a power cut between any two steps the log is complete and is folded once more. A
+        checkpoint alone would overwrite pages of the file from a log that the disk may not have.
         """
         with self._writing:
             self._refuse_closed()
             _write_again(self.path.with_name(self.path.name + LOG_SUFFIX))
             with mapped("fold the write-ahead log", self.path):
-                # A tool that reads just now keeps the log from being emptied, and no more.
+                # If a tool reads at this moment, the log is folded but not emptied.
                 self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
     def _connect(self) -> sqlite3.Connection:
@@ -157,7 +163,7 @@ class DatabaseFile:
             raise StorageError(f"{self.path}: the index is closed")
 
     def close(self) -> None:
-        """Waits for a running transaction; folds the write-ahead log back into the file."""
+        """Wait for a running transaction, fold the write-ahead log into the file, and close."""
         with self._writing:
             with self._lock:
                 readers, self._readers = self._readers, []
@@ -170,7 +176,7 @@ class DatabaseFile:
 
 
 def _write_again(path: Path) -> None:
-    """Writes the bytes of a file again where they are, and syncs; there may be no such file."""
+    """Write the bytes of a file again in place, and sync; does nothing when there is no file."""
     try:
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -197,7 +203,7 @@ def _not_written(path: Path, error: OSError) -> StorageError:
 
 @contextlib.contextmanager
 def all_or_nothing(connection: sqlite3.Connection) -> Iterator[None]:
-    """One transaction: committed at the end of the block, rolled back on an error."""
+    """Run one transaction: commit at the end of the block, roll back on an error."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

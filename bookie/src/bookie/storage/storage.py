@@ -1,15 +1,15 @@
-"""The storage of one bookie: every entry, fence and mark it is answerable for.
+"""The storage of one bookie: its entries, fences and marks.
 
 server -> `Storage` -> journal + one `LedgerDirectory` per disk (log, memtable, index)
 
-What makes an add durable is the mode's matter (`modes`); what is visible is always the same: an
-entry from the moment `add_run` takes it, a record from the moment `put_record` is called. What
-makes it durable for good, and all else that blocks but reads, is `maintenance`, which callers hold
-themselves (`Storage.maintenance`).
+The durability mode (`modes`) decides what makes an add durable. Visibility is the same in every
+mode: an entry is visible from the moment `add_run` takes it, a record from the call of
+`put_record`. `maintenance` writes both to the indexes and does all other blocking work except
+reads; callers use it directly (`Storage.maintenance`).
 
-Thread rules: `add_run`, `put_record` and all callbacks belong to the event loop's thread; methods
-said to block may run in any other. One lock guards the state in memory, never held over a disk; the
-order of all locks is in `maintenance`.
+Thread rules: `add_run`, `put_record` and all callbacks run in the event loop's thread; blocking
+methods may run in any other. One lock guards the state in memory, and is never held during disk
+I/O; `maintenance` has the order of all locks.
 """
 
 import logging
@@ -47,7 +47,9 @@ _NO_ROOM: Final = Taken.NO_ROOM
 
 
 class Storage:
-    """Journal and ledger directories of one bookie as one: adds, reads, records. Made by `open`."""
+    """Journal and ledger directories of one bookie as one object: adds, reads,
+    records. Use `open`.
+    """
 
     def __init__(
         self,
@@ -61,40 +63,42 @@ class Storage:
     ) -> None:
         """Use `open`."""
         self._settings = settings
-        # Asked at every add.
+        # Read at every add.
         self._acks_from_memory = settings.mode is DurabilityMode.MEMORY
-        """An add is acknowledged as soon as it is in memory."""
+        """True when an add is acknowledged as soon as it is in memory."""
         self._journals = settings.mode is DurabilityMode.JOURNAL
-        """An add waits for its record in the journal; with neither, for a sync of its log."""
+        """True when an add waits for its record in the journal; if neither, it waits for a sync of
+        its log."""
         self._progress = progress
         self._lock = lock
-        """Guards everything below but `maintenance`; see there for the order of locks."""
+        """Guards all fields below except `maintenance`, whose module has the order of locks."""
         self._directories = directories
         self._journal = journal
         self._ledgers = Ledgers()
         self.permits: Final[AddPermits] = self._ledgers.permits
-        """Whose normal adds need no ruling."""
+        """The ledgers whose normal adds need no ruling."""
         self._log_acks: list[AckQueue[tuple[int, int]]] = [AckQueue() for _ in directories]
         """By directory, adds that wait until their log is synced to (file id, offset)."""
         self._journal_acks: AckQueue[int] = AckQueue()
         """Records and adds that wait until the journal is synced to their number."""
         self._unwritten: dict[LedgerId, list[Done]] = {}
-        """Changed records that found no room in the journal yet, and who waits for them."""
+        """Changed records for which the journal had no room yet, with the callbacks that wait for
+        them."""
         self._starved = False
         """An add was refused since `on_room` was called last."""
         self.unflushed_bytes = 0
-        """Bytes of runs taken since the last capture: in memory mode, what a kill may lose."""
+        """Bytes of runs added since the last capture; in memory mode a kill may lose these."""
         self.maintenance: Final = Maintenance(
             settings, disk, directories, journal, self._ledgers, lock, progress, self._capture
         )
-        """Checkpoints, marks, deletions, space: for callers to hold, off the event loop."""
+        """Checkpoints, marks, deletions, space; callers use it outside the event loop's thread."""
         self.report = OpenReport()
-        """What the open found; never changes."""
+        """The report of the open; never changes."""
         self.on_room: Callable[[], None] = lambda: None
         """Called in the event loop when a refused add may be tried again."""
         self.failure: StorageError | None = None
-        """Sticky: a disk failed, this storage promises nothing any more. Asked before every answer,
-        so whoever finds a failure of any part notes it here, in its own thread, at once."""
+        """The failure of a disk, which stays: this storage promises nothing any more. It is read
+        before every answer, so a thread that finds a failure of any part sets it here at once."""
         progress.on_progress = self._on_progress
         progress.on_notify = self._note_failure
 
@@ -102,10 +106,10 @@ class Storage:
     def open(
         cls, settings: StorageSettings, *, disk: Disk | None = None, call_soon: CallSoon
     ) -> "Storage":
-        """Opens or makes the directories, scans and replays; blocking.
+        """Open or create the directories, scan the logs and replay the journal; blocking.
 
-        Raises CorruptError when an index or bytes of a log that were synced are gone; the message
-        says what to do. `report` tells what was found.
+        Raises CorruptError when an index or synced bytes of a log are gone; the message says what
+        to do. `report` has what was found.
         """
         disk = disk or RealDisk()
         progress = Progress(call_soon)
@@ -150,13 +154,14 @@ class Storage:
     # ---- records --------------------------------------------------------------------------------
 
     def record(self, ledger_id: LedgerId) -> LedgerRecord | None:
-        """The current state, durable or not; None when nothing is known of the ledger."""
+        """The current record, durable or not; None when nothing is known of the ledger."""
         return self._ledgers.records.get(ledger_id)
 
     def put_record(self, record: LedgerRecord, *, done: Done) -> None:
-        """Merges the record into what is known, at once; `done` when that is durable.
+        """Merge the record into the known one at once, and call `done` when that is durable.
 
-        Merged, not replaced (`LedgerRecord.merged`): no call takes back a fence or a tombstone.
+        As records are merged and not replaced (`LedgerRecord.merged`), no call takes back a fence
+        or a tombstone.
         """
         with self._lock:
             self._ledgers.merge(record)
@@ -165,12 +170,14 @@ class Storage:
         self._fail_soon(failed)
 
     def _write_records(self) -> list[tuple[Done, StorageError]]:
-        """Locked. Journals what there is room for; returns those for whom it failed."""
+        """Locked. Write waiting records to the journal while it has room; returns the callbacks for
+        which it failed.
+        """
         while self._unwritten:
             ledger_id = next(iter(self._unwritten))
             payload = self._ledgers.records[ledger_id].encode()
             try:
-                # Asked first also here: what has_room spares is what a trim needs on a full disk.
+                # has_room leaves free what a trim needs on a full disk, so it is asked here too.
                 has_room = self._journal.has_room(len(payload))
                 sequence = self._journal.append(RecordKind.LEDGER, [payload]) if has_room else None
             except StorageError as error:
@@ -184,7 +191,7 @@ class Storage:
 
     @property
     def waits_for_disk(self) -> bool:
-        """An add is done when a disk has it, as the mode promises."""
+        """True when the mode demands that a disk has an add before it is acknowledged."""
         return not self._acks_from_memory
 
     def boundary(self) -> Boundary | None:
@@ -192,25 +199,29 @@ class Storage:
         return self._ledgers.fence
 
     def unchecked_boundary(self) -> Boundary | None:
-        """Ledgers under it that are not checked yet may lack entries; None when all is checked."""
+        """The boundary of ledgers that may lack entries unless they are checked; None when all are
+        checked.
+        """
         return self._ledgers.unchecked
 
     def limbo_ledgers(self) -> list[LedgerId]:
         return self._ledgers.limbo()
 
     def is_unchecked(self, ledger_id: LedgerId) -> bool:
-        """True when an unclean boot left this ledger to be checked and that has not ended."""
+        """True when this ledger needs a check since an unclean boot, and the check
+        has not ended.
+        """
         return self._ledgers.is_unchecked(ledger_id)
 
     # ---- entries --------------------------------------------------------------------------------
 
     def add_run(self, frame: RunFrame, *, done: Done) -> Taken:
-        """Takes a run, readable at once; says whether it is as durable as the mode promises now,
-        or will be when `done` is called.
+        """Add a run, which is readable at once. The result says whether it is as durable as the
+        mode promises now, or will be when `done` is called.
 
-        NO_ROOM: `on_room` says when to try again. In memory mode a run is DONE in memory, whatever
-        has become of other disks: who answers asks `failure`. FrameError when the frame is too long
-        for the log.
+        After NO_ROOM try again when `on_room` is called. In memory mode a run in memory is DONE
+        even if another disk has failed: the caller must check `failure` before it answers.
+        FrameError when the frame is too long for the log.
         """
         index = route(frame.ledger_id, len(self._directories))
         directory = self._directories[index]
@@ -218,11 +229,11 @@ class Storage:
         try:
             with self._lock:
                 if maintenance.own_failure is not None:
-                    raise maintenance.own_failure  # those of the streams come from their appends
+                    raise maintenance.own_failure  # failures of the streams come from their appends
                 if frame.flags and frame.is_recovery and directory.keeps(frame):
                     return self._acknowledge_kept(index, done)
                 rows = directory.rows_in_memory
-                # All or nothing: room in the journal is made sure of before the log takes it.
+                # All or nothing: check for room in the journal before the log takes the run.
                 has_room = rows < settings.rows_max and (
                     not self._journals or self._journal.has_room(len(frame.buffer))
                 )
@@ -238,7 +249,7 @@ class Storage:
                 maintenance.note(error)
             self._fail_soon([(done, error)])
             return _PENDING
-        is_long = rows + 1 >= settings.checkpoint_rows  # with those of a checkpoint under way
+        is_long = rows + 1 >= settings.checkpoint_rows  # including those of a checkpoint under way
         if (is_long and directory.pending_rows >= settings.checkpoint_rows) or (
             self.unflushed_bytes >= settings.checkpoint_bytes
         ):
@@ -248,7 +259,9 @@ class Storage:
     def _acknowledge_when_durable(
         self, index: int, position: Position, frame: RunFrame, done: Done
     ) -> None:
-        """Locked. When the journal has synced the frame, or the log, as the mode says."""
+        """Locked. Queue `done` until the journal or the log, as the mode says, has synced the
+        frame.
+        """
         if self._journals:
             sequence = self._journal.append(RecordKind.RUN, [frame.buffer])
             assert sequence is not None, "has_room said so, and this lock keeps others out"
@@ -258,7 +271,9 @@ class Storage:
             self._directories[index].log.stream.request_sync()
 
     def _acknowledge_kept(self, index: int, done: Done) -> Taken:
-        """Locked. What was appended before is durable when all is that was appended until now."""
+        """Locked. Acknowledge a run that memory already holds: it is durable once everything
+        appended so far is.
+        """
         log = self._directories[index].log
         if (failure := log.stream.failure) is not None:
             raise failure
@@ -277,12 +292,12 @@ class Storage:
         return _PENDING
 
     def last_entry_id(self, ledger_id: LedgerId) -> EntryId:
-        """The highest id held; -1 = none. From memory."""
+        """The highest entry id held; -1 = none. It reads only memory."""
         end = self._directory_of(ledger_id).end_of(ledger_id)
         return end.last if end is not None else NO_ENTRY
 
     def lac(self, ledger_id: LedgerId) -> EntryId:
-        """The highest LAC seen, in runs or explicit; -1 = none. From memory."""
+        """The highest LAC seen, in runs or explicit; -1 = none. It reads only memory."""
         end = self._directory_of(ledger_id).end_of(ledger_id)
         record = self._ledgers.records.get(ledger_id)
         return max(
@@ -293,50 +308,51 @@ class Storage:
     def read(
         self, ledger_id: LedgerId, *, first: EntryId, last: EntryId, bytes_max: int
     ) -> StoredRead:
-        """Frames for `first`..`last`, about `bytes_max` of them and at least one; blocking.
+        """Read frames for `first`..`last`: about `bytes_max`, but at least one frame if there is
+        any. Blocking.
 
-        Raises StorageError when the index cannot be read: then nothing is known of the range.
+        StorageError when the index cannot be read: then nothing is known of the range.
         """
         assert 0 <= first <= last
         directory = self._directory_of(ledger_id)
         return directory.read(ledger_id, first=first, last=last, bytes_max=bytes_max)
 
     def held(self, ledger_id: LedgerId) -> EntrySet:
-        """The entries that were stored, readable or not, but for those rejected since; blocking.
+        """The entries that were stored, readable or not, without those rejected since; blocking.
 
-        StorageError: unknown.
+        StorageError when the index cannot be read: then they are unknown.
         """
         return self._directory_of(ledger_id).held(ledger_id)
 
     def ledger_ids(self) -> list[LedgerId]:
-        """Every ledger with a record or a run, tombstones included."""
+        """Every ledger with a record or a run, including tombstones."""
         found = set(self._ledgers.records)
         found.update(ledger_id for each in self._directories for ledger_id in each.ledger_ids())
         return sorted(found)
 
     def loss(self, ledger_id: LedgerId) -> EntrySet:
-        """The entries recorded as lost."""
+        """The entries of a ledger that are recorded as lost."""
         return self._ledgers.losses.get(ledger_id, EMPTY)
 
     @property
     def losses_count(self) -> int:
-        """Ledgers with a loss record."""
+        """How many ledgers have a loss record."""
         return len(self._ledgers.losses)
 
     @property
     def decisions(self) -> tuple[PersonDecision, ...]:
-        """What people decided last, oldest first."""
+        """The newest decisions of people, oldest first."""
         return self._ledgers.decisions
 
     @property
     def extent(self) -> object:
-        """How far journal and logs have come; another value when anything was written since."""
+        """A value that changes whenever the journal or a log grows."""
         return self._journal.last_sequence(), [each.log.end() for each in self._directories]
 
     # ---- answers --------------------------------------------------------------------------------
 
     def _capture(self) -> CheckpointCapture:
-        """What has changed since the last call; it waits for a checkpoint no longer."""
+        """Take what has changed since the last call, for a checkpoint to commit."""
         with self._lock:
             self.unflushed_bytes = 0
             return CheckpointCapture(
@@ -350,12 +366,12 @@ class Storage:
             self.failure = self.maintenance.failure
 
     def _fail_soon(self, failed: Iterable[tuple[Done, StorageError]]) -> None:
-        self._note_failure()  # of an append, which raises it and notifies nobody
+        self._note_failure()  # an append that fails notifies nobody
         for done, error in failed:
             self._progress.call_soon(lambda done=done, error=error: done(error))  # type: ignore[misc]
 
     def _on_progress(self) -> None:
-        """In the event loop: answers what has become durable, or has failed."""
+        """In the event loop: call back what has become durable or has failed."""
         with self._lock:
             ready: list[tuple[Done, StorageError | None]] = []
             for directory, acks in zip(self._directories, self._log_acks, strict=True):
@@ -375,11 +391,13 @@ class Storage:
             self.on_room()
 
     def close(self) -> None:
-        """The end of what `open` began; see Maintenance.close. Blocking."""
+        """Close everything; see Maintenance.close. Blocking."""
         self.maintenance.close()
 
     def _check(self) -> None:
-        """For tests, between two events of the loop: it looks at every row in memory."""
+        """Assert the invariants between two events of the loop; only for tests, as it looks at
+        every row in memory.
+        """
         with self._lock:
             assert self.unflushed_bytes >= 0
             assert self._unwritten.keys() <= self._ledgers.records.keys()

@@ -1,17 +1,17 @@
-"""An append stream over numbered files: what the ledger log and the journal have in common.
+"""An append stream over numbered files; the ledger log and the journal are built on it.
 
-append (any thread, usually the event loop)  ->  ring in memory  ->  flusher  ->  files
+append (any thread, usually the event loop) -> ring in memory -> flusher -> files
 
 The stream gives every appended byte a position; a file covers a range of positions, begins on a
 block boundary and never shares a record with the next file. The flusher writes whole blocks from
-the ring and the unfinished last block padded with zeros; that block is written again when more
-arrives. One sync answers every request made before it began (group commit), the next one starts as
-soon as it ended.
+the ring, and the unfinished last block padded with zeros; it writes that block again when more
+bytes arrive. One sync serves every request made before it began (group commit), and the next one
+starts as soon as it has ended.
 
 A failure of the disk is final: the stream keeps it, refuses all appends from then on and never
-touches the file again. Disk full is none as long as it meets only the allocation of the next spare
-file: then `is_full` says so while the file in use and the spare still take what recovery and
-checkpoints need; an append that needs yet another file raises DiskFullError.
+touches the file again. A full disk is not a failure if only the allocation of the next spare file
+meets it: then `is_full` becomes true, while the file in use still takes the appends of recovery and
+checkpoints; an append that needs another file raises DiskFullError.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ from bookie.storage.positions import Begin, Place, StreamFile
 from bookie.storage.ring import Ring
 
 WRITE_BYTES_MAX: Final = 1024 * 1024
-"""One write of the flusher; room is made in the ring after each."""
+"""The longest write of the flusher; each write makes room in the ring."""
 
 _NONCE_BYTES: Final = 8
 
@@ -46,16 +46,17 @@ class _Spare(Enum):
 
 
 Render = Callable[[Place], Sequence[Buffer]]
-"""Makes the bytes of a record whose place is known."""
+"""Makes the bytes of a record, given its place."""
 
 
 class AppendStream:
-    """Ring, flusher and files of one directory.
+    """The ring, the flusher and the files of one directory.
 
-    `begin` is asked once per new file (under the stream's lock, in the appending thread) for what
-    its header says; it is given the id of the new file and, unless the new file is the first of
-    this process, where the one before it ended. `notify` is called by the flusher without any lock,
-    after each sync, when room was made for a refused append, and on failure; it must not raise.
+    `begin` returns the header fields of a new file. The stream calls it once per file (under the
+    stream's lock, in the appending thread) with the id of the new file and, unless it is the first
+    of this process, with the end of the file before. The flusher calls `notify` without any lock
+    after each sync, when there is room again after a refused append, and on failure; `notify` must
+    not raise.
     """
 
     def __init__(
@@ -71,58 +72,62 @@ class AppendStream:
     ) -> None:
         self._settings = settings
         self._append_bytes_max = settings.append_bytes_max
-        """Longest record: what half the ring and one file hold."""
+        """The longest record: it must fit in half the ring and in one file."""
         self._hasty_bytes = settings.ring_bytes // 2
-        """So much that is not written yet is written without waiting for a sync."""
+        """With so many unwritten bytes the flusher writes without a request for a sync."""
         self._next_id = next_id
-        """Of the file that will be begun next; only grows."""
+        """The id of the next file to begin; only grows."""
         self._begin = begin
         self._notify = notify
         self._writer = FileWriter(directory, disk=disk, kind=kind, settings=settings)
-        """The flusher's alone, but for the first spare file."""
+        """Only the flusher uses it, except for the first spare file."""
         self._ring = Ring(settings.ring_bytes)
         self._lock = threading.Lock()
-        """Guards all that follows; never held over the disk."""
+        """Guards all fields that follow; never held during disk I/O."""
         self._files: deque[StreamFile] = deque()
-        """Files whose bytes may still be in the ring; the last one is appended to."""
+        """Files whose bytes may still be in the ring; appends go to the last one."""
         self._current: StreamFile | None = None
-        """The file the flusher writes, None before its first; changed by the flusher alone."""
+        """The file that the flusher writes, None before its first; only the flusher changes it."""
         # Positions of the stream, in bytes. Invariant: written <= head <= reserved.
         self._head = 0
-        """End of what was appended."""
+        """End of the appended bytes."""
         self._reserved = 0
-        """End of what appends may have overwritten in the ring; readers check against it."""
+        """End of the bytes that appends may have overwritten in the ring; readers check against
+        it."""
         self._written = 0
-        """End of what the flusher has handed to the files."""
+        """End of the bytes that the flusher has written to the files."""
         self._room_end = 0
-        """Up to here the last file and the ring have room, as they had when last looked at (it only
-        becomes more); 0 when the next append must look: in the beginning, and after the end."""
+        """The position up to which the last file and the ring have room, as computed last (the room
+        only grows meanwhile). 0 when the next append must compute it: in the beginning, and after
+        the end."""
         # Records, counted. Invariant: synced <= appends.
         self._appends = 0
-        """So far; `_synced_appends <= _appends`."""
+        """How many records were appended so far."""
         self._synced_appends = 0
-        """So many records are durable."""
+        """How many records are durable."""
         self._synced_at = (next_id, HEADER_BYTES)
-        """(file id, offset) up to which all is durable; only grows."""
+        """(file id, offset) up to which all bytes are durable; only grows."""
         self._sync_wanted = False
-        """Somebody waits for a sync of what was appended before now."""
+        """True when a sync of the bytes appended so far is requested."""
         self._starved = False
-        """An append was refused for want of room, and `notify` has not said since that there is."""
+        """True when an append was refused for lack of room, and `notify` was not called for room
+        since."""
         self._closing = False
-        """`close` was called; never taken back."""
+        """True once `close` was called."""
         self.failure: StorageError | None = None
-        """Sticky; for others to read. Changed by `_end_appends` alone."""
-        # Whether the file after the last one is there: the flusher makes it ahead of time.
+        """The failure of the disk, which stays; anyone may read it, only `_end_appends` sets it."""
+        # The flusher allocates the next file in advance.
         self._spare = _Spare.READY if self._writer.make_spare(next_id) else _Spare.FULL
-        """Whether the next file is there, so that a switch of files waits for no disk."""
+        """Whether the next file is allocated, so that beginning it waits for no disk."""
         self._flusher = disk.flusher(
             f"flush {directory}", lock=self._lock, has_work=self._has_work, step=self._step
         )
         self._flusher.start()
 
     def _check(self) -> None:
-        """Positions in their order: synced <= written <= head <= reserved. For tests and crash
-        images (`log_kit`); it takes the lock."""
+        """Assert the invariants, such as synced <= written <= head <= reserved. For tests and crash
+        images (`log_kit`); it takes the lock.
+        """
         with self._lock:
             assert self._written <= self._head <= self._reserved
             assert self._head - block_floor(self._written) <= self._ring.capacity
@@ -137,10 +142,11 @@ class AppendStream:
     # ---- appending side -------------------------------------------------------------------------
 
     def append(self, length: int, render: Render, *, begins_file: bool = False) -> Place | None:
-        """Takes a record of `length` bytes, which `render` makes once its place is known.
+        """Append a record of `length` bytes, which `render` makes once its place is known.
 
-        None: no room now, `notify` will be called when there is. Raises the sticky failure,
-        DiskFullError when no file is left, FrameError when the record could never fit.
+        Returns None when there is no room now; `notify` will be called when there is. Raises the
+        stream's failure, DiskFullError when there is no further file, FrameError when the record
+        could never fit.
         """
         with self._lock:
             start = self._find_place(length, begins_file)
@@ -151,7 +157,9 @@ class AppendStream:
             return place
 
     def append_verbatim(self, record: Buffer) -> tuple[int, int] | None:
-        """Takes a record that is made already; file id and offset of its place. See `append`."""
+        """Append the bytes of a record; returns the file id and the offset of its place. See
+        `append`.
+        """
         length = len(record)
         with self._lock:
             start: int | None = self._head
@@ -167,10 +175,11 @@ class AppendStream:
             return file.header.file_id, start - file.base
 
     def has_room(self, length: int, *, beside: int = 0) -> bool:
-        """True when an append of that length, made next, will be taken; else `notify` will come.
+        """True when the next append of that length will be taken; else `notify` will be called
+        later.
 
-        Raises like `append`. For a caller who must append to two streams or to none. `beside`: so
-        much may another thread append before it, and begin a file with that.
+        For a caller that must append to two streams or to none. `beside`: so many bytes another
+        thread may append before, and begin a file with them. Raises like `append`.
         """
         self._refuse_oversize(length + beside)
         with self._lock:
@@ -190,7 +199,9 @@ class AppendStream:
             )
 
     def _find_place(self, length: int, begins_file: bool = False) -> int | None:
-        """Stream position for a record, in a new file where it needs one; None = no room now."""
+        """Find the stream position for a record, and begin a new file if it needs one; None = no
+        room now.
+        """
         self._refuse_oversize(length)
         found = self._find_room(length, begins_file)
         if found is not None:
@@ -208,7 +219,9 @@ class AppendStream:
         return last is None or self._head - last.base + length > self._settings.file_bytes
 
     def _find_room(self, length: int, begins_file: bool = False) -> int | None:
-        """Stream position for a record, at the start of a new file where it needs one."""
+        """Find the stream position for a record, at the start of a new file if it needs one; None =
+        no room now.
+        """
         if self.failure is not None:
             raise self.failure
         if self._closing:
@@ -226,7 +239,7 @@ class AppendStream:
         return start
 
     def _starve(self) -> None:
-        """Locked. An append is refused for want of room."""
+        """Locked. Note that an append is refused for lack of room."""
         self._starved = True
         self._flusher.wake()
 
@@ -239,7 +252,8 @@ class AppendStream:
         try:
             begin = self._begin(self._next_id, ended)
         except StorageError as error:
-            # Nothing may follow an end that is not known: every append would fail, for ever.
+            # The end of the last file is unknown and nothing may follow it: every append fails from
+            # now on.
             self._end_appends(error)
             raise
         header = FileHeader(
@@ -256,12 +270,12 @@ class AppendStream:
         self._forget_files(start)
 
     def _end_appends(self, failure: StorageError | None) -> None:
-        """Locked. From now on every append is refused: after a failure, or at the end."""
+        """Locked. Refuse every append from now on: after a failure, or at the end."""
         self.failure, self._room_end = failure, 0
         self._flusher.tell()
 
     def _forget_files(self, start: int) -> None:
-        # Only the flusher's file and what the ring may still hold are needed.
+        # Only the flusher's file and files with bytes in the ring are needed.
         floor = min(start - self._ring.capacity, block_floor(self._written))
         while (end := self._files[0].end) is not None and end < floor:
             self._files.popleft()
@@ -282,14 +296,14 @@ class AppendStream:
             self._flusher.wake()
 
     def request_sync(self) -> None:
-        """Asks for a sync of all that was appended so far; `notify` tells when it is done."""
+        """Request a sync of everything appended so far; `notify` is called when it is done."""
         with self._lock:
             if not self._sync_wanted:
                 self._sync_wanted = True
                 self._flusher.wake()
 
     def sync(self) -> None:
-        """Blocks until all that was appended before the call is durable; raises on failure."""
+        """Block until everything appended before the call is durable; raises on failure."""
         with self._lock:
             target = self._appends
             self._sync_wanted = True
@@ -303,14 +317,14 @@ class AppendStream:
                 raise self.failure or StorageError(f"{self._writer.directory}: closed")
 
     def wait_for_room(self) -> None:
-        """Blocks until a refused append may be tried again (not for the event loop's thread)."""
+        """Block until a refused append may be tried again (not for the event loop's thread)."""
         with self._lock:
             self._flusher.wait_until(
                 lambda: not self._starved or self.failure is not None or self._is_over()
             )
 
     def look_for_space(self) -> None:
-        """Space may have been freed: the flusher tries again to allocate the spare file."""
+        """Let the flusher try again to allocate the spare file, as space may have been freed."""
         with self._lock:
             if self._spare is _Spare.FULL:
                 self._spare = _Spare.WANTED
@@ -332,7 +346,7 @@ class AppendStream:
 
     @property
     def syncs(self) -> Durations:
-        """How long each sync of its files took; any thread may look."""
+        """How long each sync took; any thread may read it."""
         return self._writer.syncs
 
     @property
@@ -361,7 +375,8 @@ class AppendStream:
         return self._writer.is_direct
 
     def read_ring(self, *, file_id: int, offset: int, length: int) -> bytes | None:
-        """Appended bytes from memory; None when they are there no longer (or not of this process).
+        """Read appended bytes from memory; None when they are no longer there, or not of this
+        process.
 
         CorruptError when the range was never appended.
         """
@@ -376,13 +391,13 @@ class AppendStream:
                 f"{self._writer.directory}: bytes {offset}..{offset + length} of file {file_id} "
                 f"were never appended; it ends at {end - file.base}"
             )
-        # Copied without the lock, so that a reader never holds up appends; whether an append
-        # reused the memory meanwhile is checked afterwards.
+        # Copy without the lock, so that a reader never delays appends; then check whether an append
+        # has overwritten the memory meanwhile.
         found = self._ring.get(start, length) if self._in_ring(start) else None
         return found if self._in_ring(start) else None
 
     def is_in_ring(self, *, file_id: int, offset: int) -> bool:
-        """True while what was appended there can be had from memory."""
+        """True while the bytes appended there are still in memory."""
         with self._lock:
             file = next((f for f in self._files if f.header.file_id == file_id), None)
             return file is not None and self._in_ring(file.base + offset)
@@ -393,7 +408,7 @@ class AppendStream:
     # ---- flusher --------------------------------------------------------------------------------
 
     def _step(self) -> bool:
-        """Does what there is to do; False when nothing more is ever to be done."""
+        """Do the work there is; False when the flusher's work is over."""
         try:
             return self._pass()
         except StorageError as error:
@@ -403,7 +418,7 @@ class AppendStream:
         return False
 
     def _pass(self) -> bool:
-        """One turn; False when the stream was closed and all is on disk."""
+        """One turn of the flusher; False when the stream was closed and everything is on disk."""
         self._check_orphaned()
         with self._lock:
             closing = self._closing
@@ -423,8 +438,8 @@ class AppendStream:
         return not closing
 
     def _check_orphaned(self) -> None:
-        # A process that ends without close must end: it was no orderly stop, so nothing is flushed
-        # in its name, and its marker stays.
+        # A process that ends without `close` must be able to end. It was no orderly stop, so
+        # nothing is flushed and the marker stays dirty.
         if is_orphaned():
             raise StorageError(f"{self._writer.directory}: the process ended without closing it")
 
@@ -450,7 +465,7 @@ class AppendStream:
             self._announce(always=False)
 
     def _file_to_write(self) -> StreamFile:
-        """The file `_written` lies in, put into service when its turn has come."""
+        """The file in which `_written` lies; puts it into service if it is the next file."""
         current = self._current
         if current is not None and (current.end is None or self._written < current.end):
             return current
@@ -484,7 +499,7 @@ class AppendStream:
             self._flusher.tell()
 
     def _announce(self, *, always: bool) -> None:
-        """Tells the owner: after a sync, and whenever a refused append may be tried again."""
+        """Notify the owner: after a sync, and whenever a refused append may be tried again."""
         with self._lock:
             starved = self._starved and self._spare is not _Spare.WANTED
             if starved:
@@ -501,9 +516,9 @@ class AppendStream:
             self._notify()
 
     def close(self) -> None:
-        """Writes and syncs all, ends the thread, closes the files; raises the failure if any.
+        """Write and sync everything, end the flusher, close the files; raises the failure, if any.
 
-        Closing again does nothing more than raising again.
+        A second call only raises the failure again.
         """
         with self._lock:
             self._closing = True
