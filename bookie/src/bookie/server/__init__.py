@@ -1,6 +1,6 @@
-"""One bookie process: start and stop order, connections, control plane, probes.
+"""One bookie process: its start and stop, connections, control plane and probes.
 
-`lifecycle` starts and stops everything. Three groups of modules hang on it:
+`lifecycle` starts and stops everything. It uses three groups of modules:
 
 - wires: `connections`, `requests` (ours), `stock*` (BookKeeper's), `sessions`, `replies`;
 - answers: `operations` (adds, reads, fences), `durable`, `marks` (with `recheck`), `control`,

@@ -1,8 +1,9 @@
-"""Control plane over gRPC: turns requests into values for `control.Control`, and its values into
-replies.
+"""The control plane over gRPC: turns requests into values for `control.Control`, and its values
+into replies.
 
-Answers from the start of the process. What needs the storage says UNAVAILABLE while it is not open.
-Nothing here decides anything: `control` and `marks` do, and know no message.
+It answers from the start of the process; a call that needs the storage gets UNAVAILABLE while the
+storage is not open. This module decides nothing: `control` and `marks` do, and they know no gRPC
+message.
 """
 
 import logging
@@ -41,9 +42,10 @@ log = logging.getLogger(__name__)
 
 LIMBO_PAGE = 10_000
 SENTENCE_CHARACTERS_MAX = 2000
-"""Of an error: it travels in a header, whose length is bounded."""
+"""Limit for the sentence of an error: it is sent in a header, whose length is bounded."""
 MAY_MEAN_ANYBODY = "GetHealth"
-"""People ask by address, and a bookie that boots is asked by who it is."""
+"""The one call that need not name the bookie it is meant for: people make it by address alone, also
+to a bookie that is booting."""
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")
 
@@ -51,14 +53,16 @@ Reply = TypeVar("Reply")
 def _answering(
     method: Callable[[Any, Any], Awaitable[Reply]],
 ) -> Callable[[Any, Any, Any], Awaitable[Reply]]:
-    """Errors of ours become gRPC codes with their sentence; none is ever an empty answer."""
+    """Turn our errors into gRPC codes with their sentence, so that no error looks like an empty
+    answer.
+    """
 
     async def answer(self: Any, request: Any, context: Any) -> Reply:
         try:
             return await method(self, request)
         except BookieError as error:
             code, sentence = _code(error), str(error)[:SENTENCE_CHARACTERS_MAX]
-        # `abort` leaves a ring of references that this frame is part of, until it is collected.
+        # `abort` leaves a reference cycle that holds this frame until it is garbage-collected.
         del request
         await context.abort(code, sentence)
         raise AssertionError("abort raises")
@@ -163,8 +167,9 @@ class AdminServicer(rpc.BookieAdminServicer):
 
 
 class IdentityGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in stubs only
-    """Refuses calls that are meant for another process, and of those who may not; says with each
-    reply who made it."""
+    """Refuses calls that are meant for another process, and calls of principals that may not make
+    them; adds this process's identity to each reply.
+    """
 
     def __init__(
         self,
@@ -173,8 +178,9 @@ class IdentityGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # ge
         *,
         tls: PortTls | None = None,
     ) -> None:
-        """`hear_epoch` gets the epoch of a later boot of this very bookie. `tls`: what the port is
-        under; None: nobody knows who calls."""
+        """The guard calls `hear_epoch` when a caller names a later boot of this bookie. `tls`: the
+        port's TLS; None = plain, and the caller is unknown.
+        """
         self._identity = identity
         self._hear_epoch = hear_epoch
         self._tls = tls
@@ -182,7 +188,7 @@ class IdentityGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # ge
     async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
         details = handler_call_details
         handler = await continuation(details)
-        if handler is None:  # no such method: grpc says so
+        if handler is None:  # no such method: grpc answers
             return None
         method = details.method.rpartition("/")[2]
 
@@ -194,24 +200,25 @@ class IdentityGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # ge
                     log.warning("refuse a call from %s: %s", context.peer(), refused)
                     await context.abort(grpc.StatusCode.PERMISSION_DENIED, refused)
                 ASKED_BY.set(caller)
-            # Behind the roles: what a caller says of our epochs may end our lease.
+            # Only after the roles: an epoch that a caller names may end our lease.
             if why := self.judge(method, details.invocation_metadata):
                 await context.abort(grpc.StatusCode.FAILED_PRECONDITION, why)
             await context.send_initial_metadata(self._identity().to_metadata())
-            # Not by iterating `requests`: that keeps the message until the next collection.
+            # Not by iterating `requests`: that keeps the message until the next garbage collection.
             taken, wrong = parsed(handler.request_deserializer, await context.read())
             if wrong:
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, wrong)
-            return await handler.unary_unary(taken.pop(), context)  # nothing here keeps it
+            return await handler.unary_unary(taken.pop(), context)  # no reference stays here
 
-        # A stream of one message, to the callers no difference: of who may not call none is taken.
+        # The handler takes a stream of one message, which callers cannot tell from a plain call: so
+        # it reads no message of a caller that it refuses.
         return grpc.stream_unary_rpc_method_handler(
             answer,
             response_serializer=handler.response_serializer,
         )
 
     def judge(self, method: str, metadata: Any) -> str:
-        """Why this call is not for this process; empty when it is."""
+        """Why this call is not meant for this process; empty when it is."""
         own = self._identity()
         try:
             meant = Identity.from_metadata(metadata)
@@ -230,17 +237,17 @@ class IdentityGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # ge
 
 
 def _shown(context: Any) -> Shown:
-    """The certificate that this call's connection was made with."""
+    """The client certificate of this call's connection."""
     return Shown.from_pem(context.auth_context().get("x509_pem_cert", (b"",))[0])
 
 
 class AdminServer:
-    """Listens on the control plane's port."""
+    """The gRPC server on the control plane's port."""
 
     def __init__(
         self, bookie: Control, *, tls: PortTls | None = None, limits: Limits | None = None
     ) -> None:
-        """`tls`: what it is under; None: plain, and nobody knows who calls."""
+        """`tls`: the port's TLS; None = plain, and callers are unknown."""
         self._tls = tls
         self._limits = limits or Limits()
         self._servicer = AdminServicer(bookie)

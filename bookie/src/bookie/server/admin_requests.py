@@ -1,6 +1,6 @@
-"""What the control plane takes of a request: how much of it, and what in it makes sense. Pure.
+"""Limits and checks for requests to the control plane. Pure.
 
-A reply may be long, as one about many ledgers is; what honest callers ask is short.
+A reply may be long, for instance about many ledgers; requests of honest callers are short.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,22 +12,22 @@ from bookie.protocol.availability import EntrySet
 from bookie.server.settings import Limits
 
 LEDGERS_MAX: Final = 10_000
-"""Ledgers one request may name."""
+"""How many ledgers one request may name."""
 RANGES_MAX: Final = 100_000
-"""Ranges of entries one request may name."""
+"""How many ranges of entries one request may name."""
 REQUEST_BYTES_MAX: Final = 4 * 1024 * 1024
 REPLY_BYTES_MAX: Final = 64 * 1024 * 1024
 METADATA_BYTES_MAX: Final = 16 * 1024
 HANDSHAKE_MS: Final = 10_000
 CONNECTION_AGE_MS: Final = 10 * 60 * 1000
-"""Then a caller makes another connection, by the authorities that are trusted by then; calls under
-way go on."""
+"""After this time a connection is closed, once its calls have ended, and the caller connects again:
+so newly trusted authorities take effect."""
 SHOWN: Final = 5
-"""Of a long list that makes no sense, so much is in the answer: it goes into a header."""
+"""How many wrong items an error names: it is sent in a header."""
 
 
 def options(limits: Limits) -> list[tuple[str, int]]:
-    """Of a gRPC server."""
+    """The options of the gRPC server."""
     return [
         ("grpc.max_receive_message_length", REQUEST_BYTES_MAX),
         ("grpc.max_send_message_length", REPLY_BYTES_MAX),
@@ -42,12 +42,14 @@ def options(limits: Limits) -> list[tuple[str, int]]:
 
 
 def parsed(parse: Callable[[bytes], Any], raw: object) -> tuple[list[Any], str]:
-    """The one message in these bytes, or none and why. Other than bytes: the caller sent none."""
+    """Parse the one message of a call: a list with it and an empty text, or an empty list and the
+    reason. `raw` is not bytes when the caller sent no message.
+    """
     if not isinstance(raw, bytes):
         return [], "found a call without a message, expected one"
     try:
         return [parse(raw)], ""
-    except Exception:  # protobuf's own, which no interface of it names
+    except Exception:  # protobuf documents no error class
         return [], f"{len(raw)} bytes are no message of this call"
 
 

@@ -1,10 +1,10 @@
-"""Who may call what of the control plane, by the name in the caller's certificate. Pure.
+"""Decides which principal may call which method of the control plane. Pure.
 
-Whoever decides about entries that may be gone, or about disks, is the operator or a person. A job
-does what repairs need. A person's word about a loss, that it is one or is none, is theirs to give,
-or of the one job that was given a certificate for it. A bookie may look, and have itself flushed
-before its pod ends. A client of the data ports has no business here. Without TLS everybody may
-everything: see docs/security.md.
+The principal is in the caller's certificate. Only the operator or a person decides about disks, or
+about entries that may be lost. A job may do what repairs need. Only a person may accept a loss, or
+the one job that has a certificate for that decision; the operator may also retract one. A bookie
+may look, and flush itself before its pod ends. A client of the data ports may call nothing. Without
+TLS every caller may do everything: see docs/security.md.
 """
 
 from contextvars import ContextVar
@@ -30,15 +30,17 @@ MAY: Final = {
     "SetReadOnly": _DECIDES,
     "Drain": _DECIDES,
 }
-"""Every method of the service has a line."""
+"""By method of the service: the roles that may call it. Every method has a line."""
 OF_ITSELF: Final = frozenset({"Flush"})
-"""What a bookie may have done to itself only."""
+"""Methods that a bookie may call only on itself."""
 ASKED_BY: Final[ContextVar[Principal | None]] = ContextVar("ASKED_BY", default=None)
-"""Whose call is being answered; None without TLS."""
+"""The principal whose call is being answered; None without TLS."""
 
 
 def refused_by_role(method: str, caller: Principal | None, own: Principal | None) -> str:
-    """Why this caller may not; empty when it may. `own`: of the bookie that is asked."""
+    """Why this caller may not call the method; empty when it may. `own`: the principal of this
+    bookie.
+    """
     if own is None:
         return "this bookie's certificate names no fleet, so that nobody can be known as its own"
     if caller is None:
@@ -55,7 +57,9 @@ def refused_by_role(method: str, caller: Principal | None, own: Principal | None
 
 
 def refused_word(*, by_person: bool) -> str:
-    """Why this caller may not record a loss by this word; empty when it may."""
+    """Why this caller may not record a loss as a person's decision (`by_person`); empty when it
+    may.
+    """
     caller = ASKED_BY.get()
     if caller is None or not by_person or caller.role in _ACCEPTS:
         return ""
@@ -67,9 +71,11 @@ def refused_word(*, by_person: bool) -> str:
 
 
 def decided_by(said: str) -> str:
-    """The name that a decision is recorded with: a person's own, whatever the request says, also
-    where the job of their decision asks; what another one says with the name of who said so; what
-    anybody wrote where nobody is known."""
+    """The name with which a decision is recorded. For a person, or the job that carries out a
+    person's decision, it is the name in the certificate, whatever the request says. For another
+    caller it is the name in the request, with the caller's own. Without TLS it is the name in the
+    request.
+    """
     caller = ASKED_BY.get()
     if caller is None:
         return said
@@ -77,6 +83,6 @@ def decided_by(said: str) -> str:
 
 
 def sent_by() -> str:
-    """Whose call is being answered, by its certificate: role and name; empty without TLS."""
+    """Role and name of the caller, from its certificate; empty without TLS."""
     caller = ASKED_BY.get()
     return "" if caller is None else f"{caller.role.value} {caller.name}"

@@ -1,8 +1,8 @@
-"""Addresses at which clients elsewhere reach a bookie: by its settings, else by a file.
+"""The addresses at which clients elsewhere reach a bookie, from its settings or else from a file.
 
-A load balancer or a port of a node gets its address long after the bookie's pod was made. Who gave
-it writes the file, perhaps only after the bookie has begun to serve, and the bookie registers what
-stands there beside its own address.
+A load balancer or a node port gets its address long after the bookie's pod was created. The
+platform then writes the file, perhaps only after the bookie has begun to serve, and the bookie
+registers these addresses beside its own.
 """
 
 import logging
@@ -28,14 +28,16 @@ PROTOCOLS: Final[Mapping[str, tuple[str, str]]] = {
     "stock": (RPC_ADVERTISED, RPC_ENDPOINT),
     "run": (RUN_ADVERTISED, RUN_ENDPOINT),
 }
-"""Name of a port -> id and protocol of the endpoint that advertises it. One for the control plane
-there is not: nobody elsewhere has any business with it."""
+"""By name of a port: id and protocol of the endpoint that advertises it. The control plane has
+none, as clients elsewhere must not call it."""
 
 log = logging.getLogger(__name__)
 
 
 def endpoints_of(addresses: Mapping[str, str]) -> tuple[Endpoint, ...]:
-    """By name of the port, `stock` or `run`. ValueError says which address is none."""
+    """Make endpoints from addresses by name of the port, `stock` or `run`. ValueError names an
+    address that is malformed.
+    """
     found = []
     for name, address in sorted(addresses.items(), key=lambda one: list(PROTOCOLS).index(one[0])):
         matched = ADDRESS.fullmatch(address)
@@ -47,7 +49,9 @@ def endpoints_of(addresses: Mapping[str, str]) -> tuple[Endpoint, ...]:
 
 
 def addresses_of(text: str) -> dict[str, str]:
-    """`stock=host:port run=host:port`, either or both. ValueError when it is something else."""
+    """Parse `stock=host:port run=host:port`, either or both. ValueError when the text
+    is malformed.
+    """
     addresses = {}
     for part in text.split():
         name, _, address = part.partition("=")
@@ -59,15 +63,15 @@ def addresses_of(text: str) -> dict[str, str]:
 
 
 class Advertised:
-    """The addresses of one bookie for clients elsewhere, as far as they are known now."""
+    """The addresses of one bookie for clients elsewhere, as known now."""
 
     def __init__(self, named: Mapping[str, str], file: Path) -> None:
-        """`named`: by the settings, which outweigh the file; empty = nothing."""
+        """`named`: addresses in the settings, which take precedence over the file; empty = none."""
         self._named = endpoints_of(named)
         self._file = PlacedFile(file, characters_max=TEXT_CHARACTERS_MAX)
 
     def read(self) -> tuple[Endpoint, ...]:
-        """The endpoints to register beside the bookie's own; empty = none. Blocking."""
+        """Return the endpoints to register beside the bookie's own; empty = none. Blocking."""
         if self._named:
             return self._named
         said = self._file.read()

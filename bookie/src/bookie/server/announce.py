@@ -1,7 +1,7 @@
-"""The registration of a serving bookie: what it should say now, and whether it says so yet.
+"""Keeps the registration of a serving bookie in the metadata store up to date.
 
-The metadata store keeps an announcement up over lost sessions; a change that could not be announced
-(read-only on, off) is tried again here until it is.
+The metadata store client renews a registration after a lost session. If a change, such as read-only
+on or off, cannot be registered, this module tries again until it is.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class Announcer:
-    """Announces one bookie as writable or read-only, as its state has it."""
+    """Registers one bookie as writable or read-only, according to its state."""
 
     def __init__(
         self,
@@ -42,8 +42,9 @@ class Announcer:
         advertised: Callable[[], tuple[Endpoint, ...]] = tuple,
         has_tls: bool = False,
     ) -> None:
-        """`rack`: where the bookie is, None = nobody knows. `advertised`: endpoints for clients
-        elsewhere. Both block, and are asked in a thread."""
+        """`rack`: returns the bookie's rack, None = unknown. `advertised`: returns endpoints for
+        clients elsewhere. Both block, so they are called in a thread.
+        """
         self._store = store
         self._state = state
         self._bookie_id = BookieId(state.bookie_id)
@@ -57,26 +58,27 @@ class Announcer:
             for name, endpoint_id, protocol in protocols
             if name in ports
         )
-        """Of the ports that are open; they stay for the process's life."""
+        """The endpoints of the open ports; they stay the same for the process's life."""
         self._auth = (TLS_AUTH,) if has_tls else ()
-        """What each endpoint wants of a client."""
+        """The authentication methods that each endpoint names."""
         self._properties = {BOOT_EPOCH_PROPERTY: str(boot_epoch)}
-        """What never changes of the registration's properties; the rack is beside them."""
+        """The properties of the registration that never change; the rack is added to them."""
         self._rack = rack
         self._advertised = advertised
         self._turn = asyncio.Lock()
-        """One change of the registration at a time."""
+        """Held during a change of the registration: one at a time."""
         self._announced: BookieInfo | None = None
-        """What the store confirmed last; None: nothing yet, or a change is unanswered."""
+        """The registration that the store confirmed last; None before the first, and while a change
+        is unanswered."""
 
     @property
     def is_read_only(self) -> bool:
-        """The registration says so now, not only the state."""
+        """True when the registration, not only the state, says read-only."""
         return self._announced is not None and self._announced.read_only
 
     async def _wanted(self) -> BookieInfo:
         rack, advertised = await asyncio.to_thread(lambda: (self._rack(), self._advertised()))
-        # A stock client takes the first of its protocol.
+        # A stock client takes the first endpoint of its protocol.
         endpoints = [replace(one, auth=self._auth) for one in (*advertised, *self._endpoints)]
         return BookieInfo(
             self._bookie_id,
@@ -86,13 +88,15 @@ class Announcer:
         )
 
     async def announce(self) -> None:
-        """Announce what is not announced yet; a failure is said in the state and tried again."""
+        """Register the bookie unless it is registered as it should be. A failure goes into the
+        state's message, and the next call tries again.
+        """
         async with self._turn:
             wanted = await self._wanted()
             if wanted == self._announced or not self._state.phase.serves:
                 return
-            # Until the store has answered, the registration may say either: what was announced
-            # before is announced again as well.
+            # Until the store answers, the registration may have either value, so even the former
+            # one must be registered again.
             self._announced = None
             try:
                 await self._store.register(wanted)
@@ -103,7 +107,9 @@ class Announcer:
             self._announced, self._state.message = wanted, ""
 
     async def withdraw(self) -> None:
-        """Best effort: without it the announcement ends with the session."""
+        """Unregister the bookie, as a best effort: otherwise the registration ends with the
+        session.
+        """
         async with self._turn:
             try:
                 await self._store.unregister(self._bookie_id)

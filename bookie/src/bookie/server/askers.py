@@ -1,4 +1,4 @@
-"""Whose requests they are, and who of them waits until there is room for the next one."""
+"""Connections that wait until there is room for their next request."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,25 +8,26 @@ from bookie.server.disk_reads import Reader
 
 
 class Asker(Reader, Protocol):
-    """Whose requests they are: a connection."""
+    """A connection that sends requests."""
 
     def resume(self) -> None:
-        """There is room again."""
+        """Take the waiting message, as there may be room again."""
 
 
 class WaitingAskers:
-    """Connections whose next message found no room. Each stops reading, so that one is there once.
+    """Connections whose next message found no room. Each stops reading meanwhile, so each is in it
+    at most once.
 
-    Made in the event loop's thread. `before`: what is done first whenever there is room again.
+    Create it in the event loop's thread. `before`: called first whenever there is room again.
     """
 
     def __init__(self, before: Callable[[], None]) -> None:
         self._before = before
         self._waiting: dict[Asker, None] = {}
-        """In the order in which they came; the values say nothing."""
+        """The waiting connections in order of arrival; an ordered set."""
         self._loop = asyncio.get_running_loop()
         self._is_resuming = False
-        """`resume` will be called."""
+        """A call of `resume` is pending."""
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -35,17 +36,21 @@ class WaitingAskers:
         self._waiting[asker] = None
 
     def forget(self, asker: Asker) -> None:
-        """The connection is gone."""
+        """Forget a connection that is gone."""
         self._waiting.pop(asker, None)
 
     def resume_soon(self) -> None:
-        """Not now: whoever is resumed may write, and that may be what is just going on."""
+        """Call `resume` in the next turn of the loop. Not at once: a resumed connection may cause a
+        write, and the caller may be in the middle of one.
+        """
         if not self._is_resuming:
             self._is_resuming = True
             self._loop.call_soon(self.resume)
 
     def resume(self) -> None:
-        """There is room: everybody tries again, in order; who finds none waits again."""
+        """Let all waiting connections try again, in order; a connection that finds no room waits
+        again.
+        """
         self._is_resuming = False
         self._before()
         waiting, self._waiting = self._waiting, {}

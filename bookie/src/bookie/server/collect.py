@@ -1,10 +1,12 @@
-"""Collects ledgers that were deleted from the metadata store: their entries go, a tombstone stays.
+"""Collects ledgers that were deleted from the metadata store: it drops their entries and leaves
+tombstones.
 
-storage and metadata store -> `CollectionLook` -> `protocol.collection` judges -> what it says is
-carried out. The order of a look makes it safe: the ledgers held here are listed first, then a write
-barrier is made, then what exists is listed. A ledger is created in the metadata store before its
-first entry reaches a bookie, so one that is held before the barrier and missing behind it was
-deleted. Those that are to go are read once more before they do.
+A pass looks at the storage and the metadata store (`CollectionLook`), lets `protocol.collection`
+judge, and carries out the verdict. The order within a look makes it safe: it lists the held ledgers
+first, then makes a write barrier, then lists the existing ledgers. A ledger is created in the
+metadata store before its first entry reaches a bookie, so a ledger that is held before the barrier
+and missing after it was deleted. The pass reads the metadata of the ledgers to drop once more
+before it drops them.
 """
 
 import asyncio
@@ -40,12 +42,13 @@ class Collector:
 
     def __post_init__(self) -> None:
         self._collection = Collection(self.rules)
-        """What was seen so far: a ledger goes when two looks, a grace apart, have missed it."""
+        """The findings so far: a ledger may be dropped when two looks, a grace apart, have missed
+        it."""
 
     async def run_pass(self) -> int:
-        """One look and what follows from it; the number of ledgers whose entries were given up.
+        """Make one look and carry out the verdict; returns how many ledgers were dropped.
 
-        An error of the metadata store ends the pass, and nothing was concluded from it.
+        An error of the metadata store ends the pass without any conclusion.
         """
         look = await self._look()
         verdict = self._collection.judge(look)
@@ -58,7 +61,7 @@ class Collector:
             log.error("%d collected ledgers exist again: they are in limbo now", back)
         passing("collect: judged, entries not dropped")
         going = await self._still_missing(verdict.drop)
-        # A rollback may have come to light meanwhile.
+        # The bookie may have noticed a rollback of the store meanwhile.
         if not going or self.state.metadata_rolled_back:
             return 0
         await asyncio.to_thread(self.storage.maintenance.delete_ledgers, going)
@@ -66,8 +69,9 @@ class Collector:
         return len(going)
 
     async def approve(self, plan_id: str, approved_by: str = "") -> str:
-        """Let the plan go that a person saw; a sentence when it is not the one that waits. Who
-        approved is kept durably before the first ledger goes."""
+        """Approve the plan that a person has seen; returns why not when it is not the one that
+        waits. The name of the approver is durable before the first ledger is dropped.
+        """
         refusal = self._collection.refuse(plan_id)
         if refusal:
             return refusal
@@ -90,7 +94,7 @@ class Collector:
         return CollectionLook(began, self.clock(), held, tombstones, existing, refusal)
 
     def _held(self) -> tuple[list[LedgerId], list[LedgerId]]:
-        """Ledgers with entries or records here, and tombstones."""
+        """The ledgers with entries or records here, and the tombstones."""
         held: list[LedgerId] = []
         tombstones: list[LedgerId] = []
         for ledger_id in self.storage.ledger_ids():
@@ -100,7 +104,7 @@ class Collector:
         return held, tombstones
 
     async def _refusal(self) -> str:
-        """Why nothing may be collected now."""
+        """Why nothing may be collected now; empty when something may."""
         if self.state.metadata_rolled_back:
             return f"the metadata store was rolled back: {self.state.metadata_rolled_back}"
         return "the cluster is paused" if await read_paused(self.store) else ""

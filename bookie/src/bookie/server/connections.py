@@ -1,10 +1,12 @@
-"""Data ports: bytes of one connection to messages and back, with back-pressure both ways.
+"""The data ports: turns the bytes of a connection into messages and back, with back-pressure both
+ways.
 
-Bytes land in one reused buffer; each whole message goes to the service, which takes it or says
-"no room now". Then the message stays where it is, the socket is not read, and the service calls
-`resume` when there is room: nothing is parked twice, nothing is judged before it is taken.
-Replies of one loop turn leave in one vectored write, and those to what is just being taken as soon
-as all of it is: before the loop turns again. `RunConnection` speaks native messages.
+A connection reads into one reused buffer and gives each whole message to the service, which takes
+it or says "no room now". In the second case the message stays in the buffer, the connection stops
+reading its socket, and the service calls `resume` when there is room: so no message is stored
+twice, and none is judged before it is taken. All replies of one loop turn leave in one vectored
+write; replies made while messages are being taken leave after the last of these, before the loop
+turns. `RunConnection` speaks native messages.
 """
 
 import asyncio
@@ -35,57 +37,64 @@ log = logging.getLogger(__name__)
 
 BUFFER_BYTES: Final = 2 * 1024 * 1024
 BUFFER_BYTES_MAX: Final = MESSAGE_BYTES_MAX + ENVELOPE_BYTES
-"""Longest message of any wire."""
+"""The longest message of any wire."""
 READ_BYTES_MIN: Final = 256 * 1024
-"""Free room below which unparsed bytes move to the front before the next read."""
+"""If the buffer has less free room, unparsed bytes move to its front before the next read."""
 
 
 class DataConnection(asyncio.BufferedProtocol, ABC):
-    """One client of a data port; what its messages look like is the subclass's matter."""
+    """One client of a data port; the subclass knows the format of its messages."""
 
     def __init__(self, on_bytes: Callable[[], object]) -> None:
-        """`on_bytes`: called before messages are taken, when bytes came or there is room again."""
+        """`on_bytes`: called before messages are taken, when bytes arrived or there
+        is room again.
+        """
         self._on_bytes = on_bytes
         self._buffer = memoryview(bytearray())
-        """What the socket is read into; none before the first read, as who does not end a handshake
-        has none; replaced by a longer one for a longer message."""
-        # Bytes [start, end) of it are read and not taken yet. Invariant: 0 <= start <= end <= len.
+        """The read buffer. It is empty until the first read, so that clients that never finish a
+        handshake cost no memory; a longer message gets a longer buffer."""
+        # Bytes [start, end) of the buffer are read and not taken yet. Invariant: 0 <= start <= end
+        # <= len.
         self._start = 0
         """First byte in `_buffer` that is not taken: `0 <= _start <= _end <= len(_buffer)`."""
         self._end = 0
-        """Behind the last byte that came."""
+        """The end of the bytes that were read."""
         self._touched = 0
-        """Bytes of `_buffer` that were ever written, and so are memory: `_end <= _touched`."""
+        """How many bytes of `_buffer` were ever written, and so occupy memory: `_end <=
+        _touched`."""
         self._begun_at: float | None = None
-        """When the first message was begun that is not taken; None: every byte is taken."""
+        """When the first message that is not taken began to arrive; None when every byte is
+        taken."""
         self.has_asked = False
-        """A message was taken."""
+        """True once a message was taken."""
         self._blocked = False
-        """The service has no room for the first of them; it will call `resume`."""
+        """True while the service has no room for the first message; it will call `resume`."""
         self._write_paused = False
-        """The transport holds more than it should: the client does not take its answers."""
+        """True while the transport holds too many bytes, as the client does not read its
+        replies."""
         self._paused_at: float | None = None
-        """Since when; None exactly while `_write_paused` is False."""
+        """Since when writing is paused; None exactly while `_write_paused` is False."""
         self._is_paused = False
-        """The socket is not read: blocked or paused, as of the last look."""
+        """True while the socket is not read, because the connection is blocked or paused."""
         self._is_closing = False
-        """`close` was called, or the connection is gone: nothing more is taken."""
+        """True once `close` was called or the connection is gone: no further message is taken."""
         self._is_taking = False
-        """Messages are being taken; what is answered meanwhile leaves after the last of them."""
+        """True while messages are being taken; replies made meanwhile leave after the last of
+        them."""
         self.is_secure = False
-        """Under TLS."""
+        """True once the connection is under TLS."""
         self.reads_under_way = 0
-        """Reads whose reply is not given to the transport yet."""
+        """How many reads are under way, whose reply the transport does not have yet."""
         self.reply_bytes = 0
-        """See `disk_reads.Reader`."""
+        """Bytes of its replies to reads; see `disk_reads.Reader`."""
         self._unread = Unread()
-        """Writes with replies to reads in them that the socket has not taken."""
+        """Writes that contain replies to reads and that the socket has not taken yet."""
         self._held = 0
-        """Of what is written next, the bytes of replies to reads: see `owe`."""
+        """How many bytes of the next write are replies to reads; see `owe`."""
         self._owes = False
-        """One of these two is not empty."""
+        """True when `_unread` or `_held` is not empty."""
         self._replies: list[Buffer] = []
-        """Queued; they leave in one write. Empty without a transport."""
+        """Queued replies, which leave in one write; empty without a transport."""
         self._transport: asyncio.Transport | None = None
         """None before `connection_made` and after `connection_lost`."""
         self._plain: asyncio.Transport | None = None
@@ -93,7 +102,7 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
         self._loop = asyncio.get_running_loop()
 
     def _check(self) -> None:
-        """What holds between events. For tests (`test_connections`)."""
+        """Assert the invariants between events; for tests (`test_connections`)."""
         assert 0 <= self._start <= self._end <= self._touched <= len(self._buffer)
         assert (self._begun_at is None) == (self._start == self._end)
         assert (self._paused_at is not None) == self._write_paused
@@ -104,7 +113,7 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
     # For the subclass
     @abstractmethod
     def _opened(self) -> None:
-        """Connected."""
+        """The connection is open."""
 
     @abstractmethod
     def _closed(self) -> None:
@@ -116,24 +125,26 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
 
     @abstractmethod
     def _take_next(self, view: memoryview) -> int:
-        """Take what comes first in `view`, unparsed bytes; how many of them that were.
+        """Take the first message of `view`, the unparsed bytes; returns its length in bytes.
 
-        None of them: no room (`_block` was called), or not a whole message (`_expect` was).
-        FrameError when they make no sense.
+        Returns 0 when there is no room (then `_block` was called) or no whole message (then
+        `_expect` was called). FrameError when the bytes are malformed.
         """
 
     def _block(self) -> None:
-        """The service has no room; it calls `resume`."""
+        """Wait until the service, which has no room, calls `resume`."""
         self._blocked = True
 
     def _expect(self, size: int) -> None:
-        """The first message has this many bytes, more than are here; 0 = not known yet."""
+        """Make room for the first message, which has this many bytes, more than have arrived; 0 =
+        unknown yet.
+        """
         assert size <= BUFFER_BYTES_MAX
         if len(self._buffer) - self._start < size:
             self._make_room(size)
 
     def _hold(self) -> None:
-        """Read nothing more, until `_secure`."""
+        """Stop reading, until `_secure` is called."""
         self._block()
         self._steer_reading()
 
@@ -145,11 +156,11 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
         why_not: Callable[[Mapping[str, Any] | None], str],
         handshake_s: float,
     ) -> None:
-        """Go on under TLS, as its server; `_hold` was called, and nothing is under way.
+        """Switch to TLS as the server; `_hold` was called before, and no request is under way.
 
         Parameters and errors are those of `handshakes.shake_hands`; after an error the connection
-        is gone. What was answered before has left as it is. What the handshake brings along is
-        taken once answers to it are encrypted, too.
+        is gone. Earlier replies have left unencrypted. Messages that arrive with the handshake are
+        taken only when their replies will be encrypted too.
         """
         plain = self._transport
         if plain is None or plain.is_closing():
@@ -161,28 +172,31 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
             )
         except BaseException as error:
             plain.abort()
-            # Loops tell of some of these ends, and of some they do not.
+            # Event loops report some of these ends, and others not.
             self.connection_lost(error if isinstance(error, Exception) else None)
             raise
         self._transport, self._plain, self.is_secure = secured, plain, True
-        self._is_paused = False  # as `start_tls` leaves it
+        self._is_paused = False  # as it is after `start_tls`
         self.resume()
 
     def wait_for_handshake(self) -> None:
-        """It is not open yet; what the handshake brings along is taken after `begin`."""
+        """Take no message before `begin`: the connection is not open yet, and the handshake may
+        bring messages along.
+        """
         self._block()
 
     def begin(self, secured: asyncio.Transport, *, below: asyncio.Transport) -> None:
-        """The connection is open, under TLS from its first byte; `wait_for_handshake` was called.
+        """Open the connection, under TLS from its first byte; `wait_for_handshake` was called
+        before.
 
-        `below`: the transport that the other one writes to.
+        `below`: the plain transport that `secured` writes to.
         """
         self._plain, self.is_secure = below, True
         self.connection_made(secured)
         self.resume()
 
     def _send(self, buffers: Sequence[Buffer]) -> None:
-        """Queue a reply; it leaves with the others of this loop turn."""
+        """Queue a reply; it leaves with the others of this turn of the loop."""
         if self._transport is None:
             return
         if not (self._replies or self._is_taking):
@@ -230,15 +244,18 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
 
     # For the service
     def owe(self, size: int) -> None:
-        """Counts the next `size` bytes sent as bytes of a read reply; `_left` is called when they
-        have left."""
+        """Count the next `size` bytes sent as bytes of a read reply; `_left` is called once they
+        have left.
+        """
         self._held += size
         self._owes = True
         if self._transport is None:
             self._settle(0)
 
     def has_left_unread(self, now: float, patience_s: float) -> bool:
-        """True when a reply has been untaken for longer than this; also while it is closing."""
+        """True when the client has not read a reply for longer than `patience_s`; also while the
+        connection closes.
+        """
         if self._owes and self._transport is not None:
             self._settle(self._untaken())
         times = [at for at in (self._paused_at, self._unread.since) if at is not None]
@@ -246,20 +263,21 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
 
     @property
     def peer(self) -> str:
-        """Its address."""
+        """The client's address, for messages."""
         return self._peer() if self._transport is not None else "a connection that is gone"
 
     def resume(self) -> None:
-        """There is room again: take what waits and read on."""
+        """Take the waiting messages and read on, as there is room again."""
         self._blocked = False
         if self._transport is not None:
-            # The process may have slept since the bytes came: what waits is ruled on now.
+            # The process may have slept since the bytes arrived, so check the lease again before
+            # the ruling.
             self._on_bytes()
             self._take_messages()
             self._steer_reading()
 
     def close(self) -> None:
-        """Send what was answered, take nothing more."""
+        """Send the queued replies, take no further message, and close."""
         self._is_closing = True
         if self._transport is not None:
             self._flush()
@@ -271,21 +289,21 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
 
     @property
     def bytes_held(self) -> int:
-        """Read from the socket and not taken yet."""
+        """How many bytes were read from the socket and not taken yet."""
         return self._end - self._start
 
     @property
     def unfinished_since(self) -> float | None:
-        """When the message was begun that is not complete; None: there is none."""
+        """When an incomplete message began to arrive; None when there is none."""
         return None if self._blocked or self._write_paused else self._begun_at
 
     @property
     def buffer_bytes(self) -> int:
-        """What its requests have taken of the memory."""
+        """How much memory the connection's buffer occupies."""
         return self._touched
 
     def shrink(self) -> None:
-        """Give back what no bytes are in."""
+        """Release the buffer if it holds no bytes."""
         if self._start == self._end and self._touched > READ_BYTES_MIN:
             self._buffer = memoryview(bytearray())
             self._start = self._end = self._touched = 0
@@ -317,15 +335,16 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
             self._steer_reading()
 
     def _leave(self, error: FrameError) -> None:
-        # The stream cannot be trusted to be in step any more: say why, then hang up.
+        # The rest of the stream cannot be parsed reliably any more: log why, then hang up.
         log.warning("close connection from %s: %s", self._peer(), error)
         self.close()
 
     def _make_room(self, size: int = 0) -> None:
-        """Unparsed bytes to the front; into another buffer only when this one has the wrong size.
+        """Move unparsed bytes to the front; take another buffer only if this one has the wrong
+        size.
 
-        Never resized in place, since a transport may hold a view of it during its read. Nor made
-        again each time: zeroed pages for every other message cost more than all the parsing.
+        A buffer is never resized in place, since a transport may hold a view of it during its read.
+        Nor is a new one made each time: zeroing its pages would cost more than all the parsing.
         """
         held = self._end - self._start
         room = max(BUFFER_BYTES, size, held + READ_BYTES_MIN)
@@ -333,7 +352,7 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
         if len(self._buffer) != room:
             self._buffer = memoryview(bytearray(room))
             self._touched = held
-        self._buffer[:held] = unparsed  # they may overlap: copied as if in one go
+        self._buffer[:held] = unparsed  # safe although they may overlap
         self._start, self._end = 0, held
 
     def _steer_reading(self) -> None:
@@ -350,7 +369,7 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
         replies, self._replies = self._replies, []
         if not replies or self._transport is None or self._transport.is_closing():
             return
-        if self.is_secure:  # every buffer would be a record of its own
+        if self.is_secure:  # else each buffer becomes a TLS record
             self._transport.write(b"".join(replies))
         else:
             self._transport.writelines(replies)
@@ -358,7 +377,7 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
             self._account(replies)
 
     def _account(self, replies: Sequence[Buffer]) -> None:
-        """What of this write, and of those before, the client has not taken."""
+        """Account for a write: note which bytes of read replies the client has not taken yet."""
         untaken = self._untaken()
         if untaken:
             self._unread.wrote(sum(map(len, replies)), self._held, at=self._loop.time())
@@ -366,13 +385,15 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
         self._settle(untaken)
 
     def _untaken(self) -> int:
-        """Bytes that were written and that the socket has not taken."""
+        """How many written bytes the socket has not taken yet."""
         assert self._transport is not None
         below = self._plain.get_write_buffer_size() if self._plain is not None else 0
         return self._transport.get_write_buffer_size() + below
 
     def _settle(self, untaken: int) -> None:
-        """Give back what has left; nothing is untaken of a connection that is gone."""
+        """Report the bytes of read replies that have left. `untaken`: see `_untaken`; 0 once the
+        connection is gone.
+        """
         freed = self._unread.taken(untaken)
         if not untaken and not self._replies:
             freed, self._held = freed + self._held, 0
@@ -386,20 +407,22 @@ class DataConnection(asyncio.BufferedProtocol, ABC):
 
 
 class Service(Protocol):
-    """Handles messages. `connection` is where the reply goes, at once or later."""
+    """Handles messages. It sends the reply on `connection`, at once or later."""
 
     def on_bytes(self) -> object:
-        """Bytes came: called before any message in them is taken."""
+        """Called when bytes have arrived, before any message in them is taken."""
 
     def handle(self, envelope: Envelope, connection: "RunConnection") -> bool:
-        """False: no room now, nothing happened; the service will call `connection.resume`."""
+        """Handle a message. False = there is no room now and nothing happened; the service will
+        call `connection.resume`.
+        """
 
     def opened(self, connection: "RunConnection") -> None: ...
 
     def closed(self, connection: "RunConnection") -> None: ...
 
     def left(self, connection: "RunConnection", size: int) -> None:
-        """See `DataConnection.owe`."""
+        """`size` bytes of read replies have left; see `DataConnection.owe`."""
 
 
 class RunConnection(DataConnection):
@@ -409,12 +432,12 @@ class RunConnection(DataConnection):
         super().__init__(service.on_bytes)
         self._service = service
         self.is_greeted = False
-        """The client said that it means this bookie."""
+        """True once the client has said that it means this bookie."""
 
     def reply(
         self, op: Op, status: Status, request_id: int, buffers: Sequence[Buffer] = ()
     ) -> None:
-        """Queue one reply; it leaves with the others of this loop turn."""
+        """Queue one reply; it leaves with the others of this turn of the loop."""
         self._send((envelope_header(op, status, request_id, total_bytes(buffers)), *buffers))
 
     def reply_ok(self, op: Op, request_id: int) -> None:
@@ -458,6 +481,6 @@ class DataServer:
         return int(self._server.sockets[0].getsockname()[1])
 
     def stop(self) -> None:
-        """Take no new connections; the open ones are the service's to end."""
+        """Take no new connections; the service ends the open ones."""
         if self._server is not None:
             self._server.close()

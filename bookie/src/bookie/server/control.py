@@ -1,4 +1,4 @@
-"""The bookie as its control plane sees it: health at any time, the rest once it is booted."""
+"""What the control plane can ask of the bookie: health at any time, the rest once it has booted."""
 
 import asyncio
 import time
@@ -28,42 +28,42 @@ from bookie.wire.identity import Identity
 
 @dataclass(frozen=True, slots=True)
 class DiskFacts:
-    """One directory as its boot found it, and the space of its disk now."""
+    """One directory as the boot found it, and the present space on its disk."""
 
     found: DiskInspection
     verdict: DiskVerdict
-    """OK also where none has been given yet."""
+    """The boot's verdict; OK also while there is none yet."""
     space: DiskSpace
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What anybody may know of the bookie at any time."""
+    """The health of the bookie, which the control plane reports in every phase."""
 
     state: BookieState
-    """As it is: read it at once."""
+    """The live state object: read it at once."""
     version: str
     instance_id: str = ""
-    """Of the cluster whose metadata store its boot has seen; empty before that."""
+    """The cluster's instance id that the boot has read; empty before that."""
     disks: tuple[DiskFacts, ...] = ()
-    """Journal first; none before the boot has looked."""
+    """The directories, the journal's first; empty before the boot has inspected them."""
     plan: FixPlan | None = None
     """The cookie fix that waits for a person."""
     fix_policy: str = ""
     record: BootRecord | None = None
-    """None until it serves, like the three figures below."""
+    """None until the bookie serves; until then the three figures below are 0."""
     limbo_ledgers: int = 0
     unchecked_ledgers: int = 0
     losses_recorded: int = 0
     decisions: tuple[PersonDecision, ...] = ()
-    """What people decided last, oldest first."""
+    """The newest decisions of people, oldest first."""
     count: NamingCount | None = None
-    """Of a drain; None = not counted, never zero."""
+    """The count of a drain; None = not counted, which does not mean zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class BookieServices:
-    """What a bookie has once its boot is over."""
+    """The parts that a bookie has once its boot has finished."""
 
     booted: Booted
     marks: Marks
@@ -73,7 +73,9 @@ class BookieServices:
 
 
 class Control:
-    """Answers for whatever of the bookie exists by now; `admin` puts it on the wire."""
+    """Answers calls of the control plane in any phase of the bookie; `admin` puts the answers on
+    the wire.
+    """
 
     def __init__(
         self,
@@ -86,25 +88,25 @@ class Control:
         self._state = state
         self._disk = disk
         self.tls = tls
-        """What the ports are under; None: plain."""
+        """The TLS of the ports; None = plain."""
         self.boot: Boot | None = None
-        """The last attempt to boot, from its first step on; stays when it has ended."""
+        """The last attempt to boot, from its first step on; it stays here after its end."""
         self._serving: BookieServices | None = None
-        """Set when the boot is over, and never taken back."""
+        """Set when the boot has finished, and never unset."""
         self.started_at_ms = int(time.time() * 1000)
 
     @property
     def limits(self) -> Limits:
-        """What may be asked at once."""
+        """How much may be asked at once."""
         return self._settings.limits
 
     def serve(self, serving: BookieServices) -> None:
-        """The boot is over: everything can be asked from now on."""
+        """Note that the boot has finished: from now on all calls can be answered."""
         self._serving = serving
 
     @property
     def serving(self) -> BookieServices:
-        """NotReadyError before the bookie serves, and once it stops."""
+        """The parts of the serving bookie; NotReadyError before it serves, and once it stops."""
         if self._serving is None or not self._state.phase.serves:
             raise NotReadyError(
                 f"bookie {self._state.bookie_id} is {self._state.phase.name}: "
@@ -114,12 +116,14 @@ class Control:
 
     @property
     def booted(self) -> Booted | None:
-        """What its boot has handed over, in whatever phase it is now."""
+        """The result of the finished boot, in every later phase."""
         return self._serving.booted if self._serving is not None else None
 
     # Identity
     def identity(self) -> Identity:
-        """While it boots the cluster is the one that its metadata store holds."""
+        """The identity of this process; while it boots, with the cluster that its metadata store
+        names.
+        """
         own = self._state.identity
         if own.cluster or self.boot is None:
             return own
@@ -130,7 +134,7 @@ class Control:
 
     # Health
     async def health(self) -> Health:
-        """What is known by now, of a bookie in any phase."""
+        """The health as known now, in any phase."""
         health = Health(self._state, version=product_version())
         if self.boot is not None:
             progress = self.boot.progress
@@ -157,7 +161,9 @@ class Control:
     def _disks(
         self, disks: Sequence[DiskInspection], verdicts: Sequence[DiskVerdict]
     ) -> tuple[DiskFacts, ...]:
-        """With their space now, 0 where the file system does not answer. Blocking."""
+        """The directories with their present space, 0 where the file system does not answer.
+        Blocking.
+        """
         return tuple(
             DiskFacts(found, verdict, self._space(found.path))
             for found, verdict in zip(disks, verdicts, strict=True)
@@ -171,7 +177,7 @@ class Control:
             return DiskSpace(0, 0)
 
     async def gauges(self) -> Gauges:
-        """Figures for the metrics."""
+        """Measure the figures for the metrics."""
         ends_s = None if self.tls is None else self.tls.ends_at.timestamp()
         if (serving := self._serving) is None:
             return Gauges(certificate_ends_s=ends_s)
@@ -207,7 +213,7 @@ class Control:
         return self._state.phase
 
     async def drain(self, cancel: bool) -> tuple[Phase, int]:
-        """Begin or end the drain; the phase, and how many ledgers are held here."""
+        """Begin or end the drain; returns the phase and how many ledgers this bookie holds."""
         serving = self.serving
         await (serving.drain.cancel() if cancel else serving.drain.begin())
         return self._state.phase, serving.marks.ledgers_held
@@ -215,7 +221,7 @@ class Control:
 
 @lru_cache
 def product_version() -> str:
-    """The installed version, `dev` when run from a tree that is not installed."""
+    """The installed version; `dev` in a source tree that is not installed."""
     try:
         return version("bookie-operator")
     except PackageNotFoundError:

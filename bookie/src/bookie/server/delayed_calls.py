@@ -1,4 +1,4 @@
-"""Delayed calls: each is made once, at its time, or at the end, when nobody may wait any more."""
+"""Delayed calls: each is made once, at its time, or earlier when everything ends."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,19 +8,19 @@ Call = Callable[[], None]
 
 
 class DelayedCalls:
-    """Made and used in the event loop's thread."""
+    """The delayed calls. Create and use it in the event loop's thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._numbers = count()
-        """Keys of `_waiting`, none used twice."""
+        """Keys for `_waiting`; none is used twice."""
         self._waiting: dict[int, tuple[asyncio.TimerHandle, Call]] = {}
-        """Calls whose time has not come; empty once `_is_over`."""
+        """The calls whose time has not come; empty once `_is_over`."""
         self._is_over = False
-        """`end` was called: every further call is made at once."""
+        """True once `end` was called: every further call is made at once."""
 
     def call(self, delay_s: float, then: Call) -> None:
-        """Make the call after this time; at once when there is nothing to wait for."""
+        """Make the call after this delay; at once when the delay is not positive."""
         if delay_s <= 0 or self._is_over:
             then()
             return
@@ -28,7 +28,7 @@ class DelayedCalls:
         self._waiting[number] = self._loop.call_later(delay_s, self._due, number), then
 
     def end(self) -> None:
-        """Make all calls that still wait; from now on none does."""
+        """Make all waiting calls now; every later call is made at once."""
         self._is_over = True
         waiting, self._waiting = self._waiting, {}
         for timer, then in waiting.values():

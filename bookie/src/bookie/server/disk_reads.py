@@ -1,8 +1,9 @@
-"""What leaves the event loop's thread to ask the disks, and the room for what they answer.
+"""Reads from the disks, which run in threads, and the memory that their replies may take.
 
-Bounded by count, of one connection and of all, and by the bytes of the replies (`replies`). How
-long a reply will be is not known before it is read: a read reserves what it is likely to need, and
-one that turns out longer while there is no room is let go of and read again when there is.
+Reads are bounded by number, per connection and in total, and by the bytes of their replies
+(`replies`). The length of a reply is unknown before the read, so a read reserves what it will
+probably need. If the reply is longer and there is no room, it is dropped and read again when there
+is room.
 """
 
 import asyncio
@@ -19,40 +20,41 @@ from bookie.storage.storage import Storage
 from bookie.wire.native import MESSAGE_BYTES_MAX, ReadRequest
 
 READ_BYTES_MAX: Final = MESSAGE_BYTES_MAX // 2
-"""Most bytes one read is answered with, whatever it asks for; one run more may come on top."""
+"""The longest reply to one read, in bytes, whatever it asks for; one more run may exceed it."""
 READS_PER_CONNECTION_MAX: Final = 16
 ENTRY_BYTES_EXPECTED: Final = 64 * 1024
-"""What one entry is expected to need, with what comes along from its run."""
+"""How many bytes a reply probably needs per entry, with the other entries of its run that are sent
+along."""
 
 Result = TypeVar("Result")
 Found = Callable[[StoredRead | None, BaseException | None], None]
-"""Called once: what was read, or why nothing was."""
+"""Called once, with what was read or with the error."""
 
 
 class Reader(Holder, Protocol):
-    """A connection, as far as its reads go."""
+    """A connection that reads."""
 
     reads_under_way: int
-    """Kept here, and bounded."""
+    """How many of its reads are under way; `DiskReads` counts and bounds them."""
 
     def owe(self, size: int) -> None:
-        """What is answered next holds so many bytes, until it has left."""
+        """Note that the next reply holds so many bytes of memory until it has left."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A read under way. `size`: what is reserved for its reply, or what that is known to need."""
+    """A read under way. `size`: bytes reserved for its reply, or its length once that is known."""
 
     reader: Reader
     request: ReadRequest
     size: int
     found: Found
     at: float
-    """Loop time when it was asked for."""
+    """When the read was requested, by the loop's clock."""
 
 
 class DiskReads:
-    """Reads of one bookie. `on_room`: there may be room for another one."""
+    """The reads of one bookie. It calls `on_room` when there may be room for another one."""
 
     def __init__(
         self,
@@ -65,20 +67,20 @@ class DiskReads:
         waits: Durations,
     ) -> None:
         self._waits = waits
-        """How long each read took, until its entries were found or it failed."""
+        """How long each read took until its entries were found or it failed."""
         self._storage = storage
         self._executor = executor
         self._room = room
         self._in_flight_max = in_flight_max
         self._on_room = on_room
         self._in_flight = 0
-        """Reads that the threads have, and replies in `_too_long`; in_flight_max at most."""
+        """How many reads are in the threads or in `_too_long`; at most in_flight_max."""
         self._too_long: list[_Asked] = []
-        """Replies that found no room; they count as in flight, and are bounded so."""
+        """Reads whose reply found no room; they count as in flight, which bounds them."""
         self._loop = asyncio.get_running_loop()
 
     def has_room(self, reader: Reader, wanted: int = 0) -> bool:
-        """Whether one more may be begun, that reserves so many bytes."""
+        """True when the connection may begin another read that reserves `wanted` bytes."""
         return (
             self._in_flight < self._in_flight_max
             and reader.reads_under_way < READS_PER_CONNECTION_MAX
@@ -102,11 +104,11 @@ class DiskReads:
         *args: Any,
         then: Callable[["asyncio.Future[Result]"], None],
     ) -> None:
-        """Anything else that takes a thread's time."""
+        """Run other work in a thread; `then` gets the finished future."""
         self._loop.run_in_executor(self._executor, partial(work, *args)).add_done_callback(then)
 
     def read(self, reader: Reader, request: ReadRequest, reserved: int, found: Found) -> None:
-        """Read entries; `begin` was called, this ends it."""
+        """Read entries in a thread, and end what `begin`, which was called before, has begun."""
         self.ask(
             self._read,
             request,
@@ -147,11 +149,11 @@ class DiskReads:
 
     @property
     def are_waiting(self) -> bool:
-        """Some wait for room for their replies."""
+        """True when reads wait for room for their replies."""
         return bool(self._too_long)
 
     def read_again(self) -> None:
-        """Those for whose replies there is room now."""
+        """Repeat the reads for whose replies there is room now."""
         if not self._too_long:
             return
         self._room.wants_spare = False
@@ -165,13 +167,13 @@ class DiskReads:
         self._room.wants_spare = bool(self._too_long)
 
     def _check(self) -> None:
-        """For tests, between two events of the loop."""
+        """Assert the invariants between two events of the loop; for tests."""
         assert len(self._too_long) <= self._in_flight <= self._in_flight_max
         assert self._room.wants_spare is bool(self._too_long)
         assert all(asked.reader.reads_under_way > 0 for asked in self._too_long)
 
     def forget(self, reader: Reader) -> None:
-        """The connection is gone: its answer is not read again."""
+        """Forget a connection that is gone: its waiting reads are not repeated."""
         gone = [asked for asked in self._too_long if asked.reader is reader]
         self._too_long = [asked for asked in self._too_long if asked.reader is not reader]
         self._room.wants_spare = bool(self._too_long)
@@ -180,6 +182,6 @@ class DiskReads:
 
 
 def expected_bytes(request: ReadRequest) -> int:
-    """What a reply to it is likely to need."""
+    """How many bytes the reply to a read will probably need."""
     entries = request.last - request.first + 1
     return max(0, min(request.bytes_max, READ_BYTES_MAX, entries * ENTRY_BYTES_EXPECTED))

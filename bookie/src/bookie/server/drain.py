@@ -1,15 +1,16 @@
-"""A bookie that is to leave: no normal adds, registered read-only, kept over restarts, and counted.
+"""The drain of a bookie that is to leave: it takes no normal adds, is registered read-only, stays
+so over restarts, and counts the ledgers that name it.
 
-The repair package moves its ledgers (`repair.jobs.drain_job`); here is the state they are moved
-under, and the bookie's own count of what still names it, by which the operator knows that it may
-go.
+The repair package moves the ledgers away (`repair.jobs.drain_job`). This module keeps the state
+under which they move, and the bookie's own count of ledgers that still name it; the operator
+removes the bookie when the count is 0.
 
-The count is trusted only when it says so. It begins some time after the registration says
-read-only, so that whoever chose this bookie from an older list has written it into the metadata.
-Ledgers IN_RECOVERY count too, whomever they name: their recoverer may have written copies here
-already, and puts this bookie into the metadata only when it closes (S37); and those whose metadata
-nobody can read, which may name anybody. A writer's ensemble
-change that comes later is harmless: nothing is acknowledged by a bookie that refuses adds.
+Counting begins some time after the registration says read-only, so that a client that chose this
+bookie from an older list has written it into the metadata by then. Ledgers IN_RECOVERY count too,
+whatever bookies they name: their recoverer may already have written copies here, and puts this
+bookie into the metadata only with its closing write (S37). Ledgers with unreadable metadata count
+as well, as they may name any bookie. A writer's later ensemble change does no harm: a bookie that
+refuses adds acknowledges nothing.
 """
 
 import asyncio
@@ -33,16 +34,17 @@ from bookie.storage.disk import Disk
 log = logging.getLogger(__name__)
 
 SETTLE_S: Final = 2.0
-"""From the read-only registration to the first count: longer than clients keep a list of bookies
-between choosing from it and writing the metadata."""
+"""Seconds from the read-only registration to the first count: longer than a client takes from
+choosing a bookie to writing the metadata."""
 COUNT_PAUSE_S: Final = 5.0
 REST_FACTOR: Final = 4
-"""After a count, rest so many times as long as it took: at most a fifth of the time is listing."""
+"""After a count the bookie pauses this many times as long as the count took, so that listing takes
+at most a fifth of the time."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamingCount:
-    """Ledgers that name this bookie, or may come to, by a listing that began at `at_ms`."""
+    """How many ledgers name this bookie, or may come to, by a listing that began at `at_ms`."""
 
     ledgers: int
     at_ms: int
@@ -59,22 +61,24 @@ class Drain:
     announcer: Announcer
     disk: Disk
     directories: Sequence[Path]
-    """Where its markers lie: all of the bookie's."""
+    """All directories of the bookie; each gets a drain marker."""
     count: NamingCount | None = field(default=None, init=False)
-    """None = not counted yet, or the last try failed: unknown, never zero."""
+    """None = not counted yet, or the last count failed: unknown, which does not mean zero."""
 
     def __post_init__(self) -> None:
         self._turn = asyncio.Lock()
-        """One switch at a time."""
+        """Held while the drain is switched on or off: one switch at a time."""
         self._due: float | None = None
-        """When to count next, by the loop's clock; None while the registration is writable."""
+        """When to count next, by the loop's clock; None until the registration says read-only."""
         self._life = 0
-        """Number of the drain, so that a count of an earlier one is not taken for this one's."""
+        """Number of the drain, so that a count of an earlier drain is not taken for this one's."""
         self._logged_unreadable: frozenset[LedgerId] = frozenset()
-        """Ledgers of the last count whose metadata could not be read."""
+        """Ledgers with unreadable metadata in the last count, which were logged."""
 
     async def begin(self) -> None:
-        """Durable when it returns. UndecidableError while the bookie may have forgotten entries."""
+        """Begin the drain, durably. UndecidableError while the bookie may have
+        forgotten entries.
+        """
         async with self._turn:
             if self.state.is_draining:
                 return
@@ -84,7 +88,7 @@ class Drain:
         await self.announcer.announce()
 
     async def cancel(self) -> None:
-        """Writable again, whatever the marks say; what was moved away meanwhile stays there."""
+        """End the drain, whatever the limbo marks; ledgers that were moved away stay away."""
         async with self._turn:
             await asyncio.to_thread(unmark_draining, self.disk, self.directories)
             self._switch(False)
@@ -98,7 +102,9 @@ class Drain:
         self._check()
 
     def _check(self) -> None:
-        """At the end of each switch and count: no count is there but of the drain of now."""
+        """Assert the invariants at the end of each switch and count: a count always belongs to the
+        present drain.
+        """
         assert self.count is None or (self._due is not None and self.state.is_draining)
         assert self.count is None or self.count.ledgers >= 0
 
@@ -112,7 +118,7 @@ class Drain:
             )
 
     async def count_when_due(self) -> None:
-        """One linearizable listing when it is time; called again and again."""
+        """Count by one linearizable listing if it is time; housekeeping calls this every second."""
         now = asyncio.get_running_loop().time()
         if not self.state.is_draining or not self.announcer.is_read_only:
             self._due = self.count = None
@@ -138,7 +144,9 @@ class Drain:
         self._check()
 
     def _log_unreadable(self, unreadable: frozenset[LedgerId]) -> None:
-        """Once for the same ones: they are counted, since they may name this bookie."""
+        """Log ledgers with unreadable metadata, which count as they may name this bookie; the same
+        set only once.
+        """
         if unreadable and unreadable != self._logged_unreadable:
             log.warning(
                 "%d ledgers count as ledgers of this bookie, which leaves only when they do not: "

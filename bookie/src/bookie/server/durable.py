@@ -1,9 +1,10 @@
-"""Facts of ledgers on their way to the disk, and the replies that wait for them.
+"""Facts about ledgers that are being written to disk, and the replies that wait for that.
 
-A fence, a master key or an explicit LAC counts in memory at once and is answered when durable (R9).
-Every reply about a ledger whose facts are still on their way waits here for the latest write, which
-carries all facts there were. A write that failed (a full disk passes) leaves memory ahead of the
-disk: the facts are written again before anything else is said of that ledger.
+A fence, a master key or an explicit LAC counts in memory at once, and the bookie answers when it is
+durable (R9). While facts about a ledger are being written, every reply about this ledger waits here
+for the latest write, which contains all its facts. A failed write leaves memory ahead of the disk
+(a full disk is temporary): then the facts are written again before the next reply about that
+ledger.
 """
 
 from collections.abc import Callable
@@ -19,14 +20,16 @@ from bookie.storage.storage import Storage
 Waiting = list[Done]
 
 WAITING_MAX: Final = 65_536
-"""Writes under way and replies that wait for them, of all ledgers; a few hundred bytes each."""
+"""Limit for the writes under way and the replies that wait for them, over all ledgers; each takes a
+few hundred bytes."""
 
 
 class DurableFacts:
-    """Per ledger, the writes under way in order, each with the replies that wait for it.
+    """By ledger: the writes under way in order, each with the replies that wait for it.
 
-    Bounded: who wants to write a fact asks `has_room` before, and comes again after `on_room`. The
-    permits end when it is full, so that every add asks as well: its reply may have to wait here.
+    It is bounded: a caller must check `has_room` before it writes a fact, and try again after
+    `on_room`. When it is full, all permits are dropped, so that every add checks too, as its reply
+    may have to wait here.
     """
 
     def __init__(
@@ -38,16 +41,16 @@ class DurableFacts:
     ) -> None:
         self._storage = storage
         self._on_room = on_room
-        """Called in the middle of answers, once there is room again."""
+        """Called once there is room again, in the middle of answers."""
         self._waiting_max = waiting_max
         self._waiting = 0
-        """Writes under way and replies that wait for them: the lengths of `_under_way`'s lists."""
+        """The number of writes under way and waiting replies in `_under_way`."""
         self._was_full = False
-        """Somebody may wait for `on_room`."""
+        """True when a caller may be waiting for `on_room`."""
         self._under_way: dict[LedgerId, list[Waiting]] = {}
-        """Of each ledger that has any, in the order in which they were begun; no list is empty."""
+        """By ledger: its writes under way, in order of their begin; no list is empty."""
         self._undurable: set[LedgerId] = set()
-        """Ledgers of which a write failed and none was begun since."""
+        """Ledgers whose last write failed."""
 
     def persist(self, record: LedgerRecord) -> None:
         """Count the record at once, write it, and make later `when_durable` calls wait for it."""
@@ -59,7 +62,9 @@ class DurableFacts:
         self._storage.put_record(record, done=partial(self._written, ledger_id, waiting))
 
     def are_durable(self, ledger_id: LedgerId) -> bool:
-        """True when all facts given so far are, so that `when_durable` would call at once."""
+        """True when all facts given so far are durable, so that `when_durable` would
+        call at once.
+        """
         return (
             ledger_id not in self._under_way
             and ledger_id not in self._undurable
@@ -67,7 +72,7 @@ class DurableFacts:
         )
 
     def when_durable(self, ledger_id: LedgerId, then: Done) -> None:
-        """Call `then` when all facts given so far are durable: at once if none is under way."""
+        """Call `then` when all facts given so far are durable: at once if no write is under way."""
         if ledger_id in self._undurable:
             self.persist(self._storage.record(ledger_id) or LedgerRecord(ledger_id))
         writes = self._under_way.get(ledger_id)
@@ -78,7 +83,8 @@ class DurableFacts:
             then(self._storage.failure)
 
     def _written(self, ledger_id: LedgerId, waiting: Waiting, error: StorageError | None) -> None:
-        # By identity: a write that finds no room may end before one that waits for its sync.
+        # Find it by identity: a write that finds no room may end before one that waits for its
+        # sync.
         writes = self._under_way[ledger_id]
         del writes[next(at for at, one in enumerate(writes) if one is waiting)]
         if not writes:
@@ -88,7 +94,7 @@ class DurableFacts:
         self._count(-1 - len(waiting))
         is_room_again = self._was_full and self.has_room
         if is_room_again:
-            self._was_full = False  # the answers may fill it again
+            self._was_full = False  # the answers below may fill it again
         for then in waiting:
             then(error)
         if is_room_again:
@@ -96,7 +102,9 @@ class DurableFacts:
 
     @property
     def has_room(self) -> bool:
-        """There is room for one more write, and for the replies to what was taken before."""
+        """True when there is room for another write, and for the replies to requests
+        taken before.
+        """
         return self._waiting < self._waiting_max
 
     def _count(self, more: int) -> None:
@@ -106,7 +114,7 @@ class DurableFacts:
             self._storage.permits.drop_all()
 
     def _check(self) -> None:
-        """For tests, between two events of the loop."""
+        """Assert the invariants between two events of the loop; for tests."""
         assert all(self._under_way.values())
         assert self._waiting == sum(1 + len(one) for w in self._under_way.values() for one in w)
         assert self.has_room or self._was_full

@@ -1,8 +1,9 @@
-"""Fences of ledgers of which nothing is here: the metadata store is asked first whether they exist.
+"""Fences of ledgers of which this bookie holds nothing: it first asks the metadata store whether
+they exist.
 
-Asked once per ledger: afterwards there is a record. A store that does not answer in time is as good
-as none; what is then fenced unseen is bounded, and the next collection that has seen the store
-deals with it like with any other ledger that is held here.
+It asks once per ledger, as the fence leaves a record. If the store does not answer in time, the
+bookie fences a bounded number of ledgers without asking; the next collection that reaches the store
+treats them like every other held ledger.
 """
 
 import asyncio
@@ -19,15 +20,15 @@ from bookie.protocol.status import Status
 log = logging.getLogger(__name__)
 
 LOOKUPS_MAX: Final = 256
-"""At a time; who asks for one more is to come again."""
+"""How many lookups run at a time; a further fence is answered OVERLOADED."""
 LOOKUP_S: Final = 2.0
-"""Much less than a client waits for an answer."""
+"""Seconds for a lookup: much less than a client waits for an answer."""
 
 Exists = Callable[[LedgerId], Awaitable[bool]]
 
 
 def in_store(store: MetadataStore) -> Exists:
-    """Asks the store. What cannot be read exists all the same."""
+    """Make the function that asks the store. A ledger with unreadable metadata exists."""
 
     async def exists(ledger_id: LedgerId) -> bool:
         try:
@@ -42,26 +43,27 @@ def in_store(store: MetadataStore) -> Exists:
 
 
 class FirstFences:
-    """Lets a first fence pass, or says why not."""
+    """Lets the first fence of a ledger pass, or refuses it."""
 
     def __init__(self, exists: Exists) -> None:
         self._exists = exists
         self._lookups: set[asyncio.Task[None]] = set()
-        """Under way, `LOOKUPS_MAX` at most; each for one fence that waits."""
+        """The lookups under way, at most `LOOKUPS_MAX`; each for one waiting fence."""
         self._passing: LedgerId | None = None
         """The ledger whose `go` is running now; None outside of it."""
         self._unconfirmed: set[LedgerId] = set()
-        """Fenced while the store could not be asked, until it could."""
+        """Ledgers that were fenced while the store could not be asked; emptied when it could."""
 
     def may_pass(self, ledger_id: LedgerId) -> bool:
-        """Inside of `go`: this very ledger was looked up."""
+        """True inside `go` for the ledger that was looked up."""
         return ledger_id == self._passing
 
     def ask(
         self, ledger_id: LedgerId, go: Callable[[], bool | None], refuse: Callable[[Status], None]
     ) -> None:
-        """Calls `go` when the fence may be set, and `refuse` otherwise, also when `go` returns
-        False: there was no room, and nobody else will try again."""
+        """Look the ledger up, then call `go` if the fence may be set, else `refuse`. Also call
+        `refuse` when `go` returns False: there was no room, and no other code will try again.
+        """
         if len(self._lookups) >= LOOKUPS_MAX:
             refuse(Status.OVERLOADED)
             return
@@ -70,11 +72,11 @@ class FirstFences:
         lookup.add_done_callback(self._lookups.discard)
 
     def confirm(self) -> None:
-        """The store could be asked for all that is held here: none is unseen any more."""
+        """Forget the unconfirmed fences, as a look at the store has covered all held ledgers."""
         self._unconfirmed.clear()
 
     def end(self) -> None:
-        """Nobody is answered any more."""
+        """Cancel the lookups: no fence is answered any more."""
         for lookup in self._lookups:
             lookup.cancel()
 

@@ -1,6 +1,6 @@
-"""The server's part of a TLS handshake whose first bytes were read before it was known to be one.
+"""The server's side of a TLS handshake whose first bytes were read already.
 
-Both ways into TLS end here: from a connection's first byte (`tls_front`), and by START_TLS
+Both ways into TLS use it: TLS from a connection's first byte (`tls_front`), and START_TLS
 (`connections`, for `stock`).
 """
 
@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from bookie.frames.entry import Buffer
 
 GOODBYE_S: Final = 5.0
-"""How long a connection that was closed waits for its client's last word under TLS."""
+"""Seconds for which a closed connection waits for its client to end TLS."""
 
 
 async def shake_hands(
@@ -24,11 +24,13 @@ async def shake_hands(
     why_not: Callable[[Mapping[str, Any] | None], str],
     seconds: float,
 ) -> asyncio.Transport:
-    """What `protocol` is to write to from then on; `transport` is not read when it is called.
+    """Do the handshake and return the transport to which `protocol` must write from then on.
+    `transport` must be paused for reading when this is called.
 
-    `first`: of the client's handshake. `why_not`: why the holder of a certificate is not let in,
-    empty when it is. Raises OSError when it is not, or there was no handshake in this time, and
-    whatever `ssl` raises, which parses what a stranger wrote; the caller ends the transport.
+    `first`: the first bytes of the client's handshake. `why_not`: returns why the holder of a
+    certificate is refused, empty when it is let in. Raises OSError when it is refused or the
+    handshake takes longer than `seconds`, and any error of `ssl`, which parses bytes of a stranger.
+    After an error the caller must close the transport.
     """
     loop = asyncio.get_running_loop()
     starting = loop.create_task(
@@ -37,8 +39,9 @@ async def shake_hands(
             ssl_handshake_timeout=seconds, ssl_shutdown_timeout=GOODBYE_S,
         )
     )  # fmt: skip
-    # One turn: `start_tls` has put its own protocol there, and calls it in the next turn; what was
-    # read before comes behind that, and before anything read from then on.
+    # Wait one turn of the loop: by then `start_tls` has set its own protocol, which it calls in the
+    # next turn. The bytes read before are fed after that call, and before any byte read from then
+    # on.
     await asyncio.sleep(0)
     loop.call_soon(_feed_below, transport, first)
     secured = await starting
@@ -50,7 +53,7 @@ async def shake_hands(
 
 
 def feed(protocol: asyncio.BufferedProtocol, content: Buffer) -> None:
-    """As if they came from the socket now."""
+    """Give bytes to a protocol as if they came from the socket now."""
     view = memoryview(content)
     while view:
         room = memoryview(protocol.get_buffer(len(view))).cast("B")
@@ -61,6 +64,6 @@ def feed(protocol: asyncio.BufferedProtocol, content: Buffer) -> None:
 
 
 def _feed_below(transport: asyncio.Transport, first: bytes) -> None:
-    """Gives the bytes to what reads from the transport now."""
+    """Give the bytes to the protocol that reads from the transport now."""
     if not transport.is_closing():
         feed(cast(asyncio.BufferedProtocol, transport.get_protocol()), first)

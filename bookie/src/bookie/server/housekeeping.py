@@ -1,7 +1,9 @@
-"""What a serving bookie does by itself: checkpoints, registration, collection, space, last marks.
+"""The background duties of a serving bookie: checkpoints, registration, lease, collection, space,
+marks.
 
-One loop per duty, each bounded by its interval. An error of the metadata store is retried at the
-next turn; an error of a disk ends the bookie, and so does another process that booted as it.
+Each duty has its own loop with its own interval. After an error of the metadata store the duty
+tries again in its next turn. A disk error ends the bookie, and so does another process that has
+booted as the same bookie.
 """
 
 import asyncio
@@ -29,18 +31,21 @@ log = logging.getLogger(__name__)
 SPACE_INTERVAL_S: Final = 1.0
 ANNOUNCE_INTERVAL_S: Final = 1.0
 LEASE_INTERVAL_S: Final = 1.0
-"""Between looks at the clock while no bytes come."""
+"""Seconds between two checks of the lease while no requests arrive."""
 DRAIN_INTERVAL_S: Final = 1.0
 FINISH_INTERVAL_S: Final = 10.0
-"""Between looks whether the unchecked boundary may be lifted: until it is, ledgers that come to
-name this bookie are not denied anything, so no other bookie should be disturbed before."""
+"""Seconds between two checks whether the unchecked boundary may be lifted. Until it is lifted this
+bookie denies nothing of ledgers that come to name it, so no other bookie should be disturbed
+before."""
 
 Duty = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """What ends the bookie: a disk that failed, or a reason to leave its identity to another."""
+    """The two ways to end the bookie: a disk has failed, or another process has taken
+    its identity.
+    """
 
     fail: Callable[[StorageError], None]
     leave: Callable[[str], None]
@@ -63,14 +68,15 @@ class Housekeeping:
 
     def __post_init__(self) -> None:
         self._heard = asyncio.Event()
-        """Somebody named a later epoch of this bookie: confirm the lease now."""
+        """Set when a client names a later epoch of this bookie: then the lease must be confirmed
+        now."""
         self.state.on_newer_epoch = self._heard.set
         self._leave: Callable[[str], None] = lambda _reason: None
-        """See Ends; set while `running`."""
+        """See Ends; set by `running`."""
 
     @contextlib.asynccontextmanager
     async def running(self, ends: Ends) -> AsyncIterator[None]:
-        """All duties run inside this context."""
+        """Run all duties inside this context."""
         self._leave = ends.leave
         options = self.settings.storage
         duties: list[tuple[float, Duty]] = [
@@ -108,7 +114,9 @@ class Housekeeping:
         await self.announcer.announce()
 
     async def _confirm(self) -> None:
-        """Another process that booted as this bookie has other disks; ours are out of date."""
+        """Confirm the lease; leave when another process has booted as this bookie, since then our
+        disks are out of date.
+        """
         try:
             await self.lease.confirm()
         except SupersededError as error:
@@ -126,7 +134,7 @@ class Housekeeping:
         await self.collector.run_pass()
 
     async def _compact(self) -> None:
-        # A rest is no thread that sleeps: a stop ends it at once, and nothing is locked meanwhile.
+        # The pause is not a sleeping thread: a stop ends it at once, and it holds no lock.
         while True:
             done = await asyncio.to_thread(self.maintenance.compact_some)
             if done is None:
@@ -139,7 +147,7 @@ class Housekeeping:
 
 
 async def repeat(duty: Duty, pause_s: float, fail: Callable[[StorageError], None]) -> None:
-    """Does the duty after each pause, for ever or until a disk fails."""
+    """Do the duty after each pause, until a disk fails."""
     while True:
         await asyncio.sleep(pause_s)
         try:
@@ -152,5 +160,5 @@ async def repeat(duty: Duty, pause_s: float, fail: Callable[[StorageError], None
         except BookieError as error:
             log.warning("%s: %s", duty.__qualname__, error)
         except Exception:
-            # A defect of ours in one duty must neither end it for good nor go unseen.
+            # A defect of ours must neither end the duty nor go unnoticed.
             log.exception("%s", duty.__qualname__)

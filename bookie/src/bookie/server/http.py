@@ -1,4 +1,5 @@
-"""HTTP port: `/metrics` for Prometheus, `/healthz` (the process lives), `/readyz` (it can serve).
+"""The HTTP port: `/metrics` for Prometheus, `/healthz` (the process lives), `/readyz` (it can
+serve).
 
 The probes answer from the start of the process and never depend on limbo: a booting bookie is
 alive, and a bookie in limbo is ready (docs/design.md, section 4).
@@ -31,7 +32,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class Gauges:
-    """Figures of the storage at this moment; directories by path, in bytes."""
+    """Figures of the storage at this moment. `free_bytes`: by path of the directory."""
 
     boot_epoch: int = 0
     boot_clean: bool = True
@@ -40,19 +41,21 @@ class Gauges:
     unflushed_bytes: int = 0
     free_bytes: Mapping[str, int] | None = None
     syncs: Mapping[tuple[str, str], Durations] = field(default_factory=dict)
-    """By stream and directory."""
+    """Durations of syncs, by stream and directory."""
     checkpoints: Durations = field(default_factory=Durations)
     certificate_ends_s: float | None = None
     """Seconds since 1970; None without TLS."""
 
 
 MeasureGauges = Callable[[], Awaitable[Gauges]]
-"""Asks the disks, hence not in the event loop's thread."""
+"""Measures the figures; it asks the disks in a thread."""
 MakeContext = Callable[[], ssl.SSLContext]
 
 
 class BookieCollector(Collector):
-    """Turns the state into metrics when they are asked for; nothing is counted twice."""
+    """Makes the metrics from the state whenever Prometheus scrapes them, so no figure is stored
+    twice.
+    """
 
     def __init__(self, state: BookieState, gauges: Gauges) -> None:
         self._state = state
@@ -184,7 +187,7 @@ class ProbeServer:
         tls: MakeContext | None = None,
         limits: Limits | None = None,
     ) -> None:
-        """`tls`: makes what the port is under; None: plain."""
+        """`tls`: makes the port's TLS context; None = plain."""
         self._limits = limits or Limits()
         self._server: asyncio.Server | None = None
         """None before `start`."""
@@ -195,7 +198,7 @@ class ProbeServer:
         """None before `start` and after `stop`."""
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; the port, which differs from the wanted one only when that was 0."""
+        """Listen; returns the port, which differs from `port` only when that is 0."""
         connections = HttpConnections(self._limits, self._state)
         app = web.Application(middlewares=[connections.answered])
         app.add_routes(

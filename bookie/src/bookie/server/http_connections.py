@@ -1,8 +1,9 @@
-"""Connections to the HTTP port: how many, and for how long one may go without an answer.
+"""Limits connections to the HTTP port: their number, and how long one may be without an answer.
 
-aiohttp waits without an end for the rest of a request, and for who does not read its answer.
-Nothing here looks into a request: a connection is closed once it has had no answer for some time,
-be it that it asks slowly, reads slowly or has nothing to ask. Prometheus and probes come again.
+aiohttp waits without limit for the rest of a request, and for a client that does not read its
+answer. This module does not look into requests: it closes a connection that has had no answer for
+some time, whether its client asks slowly, reads slowly or asks nothing. Prometheus and probes
+connect again.
 """
 
 import asyncio
@@ -20,21 +21,22 @@ log = logging.getLogger(__name__)
 
 
 class HttpConnections:
-    """All that are open."""
+    """All open connections."""
 
     def __init__(self, limits: Limits, state: BookieState) -> None:
         self._limits = limits
         self._state = state
         self._open: dict[asyncio.BaseTransport, HttpConnection] = {}
-        """By what aiohttp writes to; at most `limits.http_connections`."""
+        """The connections by the transport that aiohttp writes to; at most
+        `limits.http_connections`."""
 
     def factory(self, make: Callable[[], Any]) -> Callable[[], asyncio.Protocol]:
-        """Protocols for a server; `make`: aiohttp's own."""
+        """Make protocols for a server; `make`: makes aiohttp's own."""
         return lambda: HttpConnection(self, make())
 
     @web.middleware
     async def answered(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Each answer gives its connection another stretch of time."""
+        """Restart the connection's time with each answer."""
         answer = await handler(request)
         connection = self._open.get(cast(Any, request.transport))
         if connection is not None:
@@ -42,7 +44,7 @@ class HttpConnections:
         return answer
 
     def opened(self, transport: asyncio.Transport, connection: "HttpConnection") -> bool:
-        """False when there is no room for it."""
+        """Take a new connection; False when there is no room for it."""
         if len(self._open) >= self._limits.http_connections:
             self._cut_off(transport, f"{len(self._open)} are open")
             return False
@@ -54,7 +56,7 @@ class HttpConnections:
         self._open.pop(transport, None)
 
     def too_late(self, transport: asyncio.Transport, *, has_asked: bool) -> None:
-        """It had no answer for too long."""
+        """Close a connection that had no answer for too long."""
         if has_asked:
             self._cut_off(transport, f"no answer for {self._limits.http_seconds:g} s")
         else:
@@ -68,21 +70,22 @@ class HttpConnections:
 
 
 class HttpConnection(asyncio.Protocol):
-    """Passes all on to aiohttp's own protocol, and looks at the time."""
+    """Passes everything on to aiohttp's own protocol, and watches the time."""
 
     def __init__(self, connections: HttpConnections, inner: Any) -> None:
         self._connections = connections
         self._inner = inner
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        """None before it is connected, where there was no room, and once it is closed."""
+        """None before the connection is open, if there was no room for it, and once it is
+        closed."""
         self._patience: asyncio.TimerHandle | None = None
-        """When it is closed; None exactly while `_transport` is."""
+        """The timer that closes it; None exactly while `_transport` is None."""
         self._has_asked = False
-        """Bytes came since the last answer."""
+        """True when bytes arrived since the last answer."""
 
     def wait_for(self, seconds: float) -> None:
-        """So long from now on it may be without an answer."""
+        """Allow so many seconds from now without an answer."""
         self._has_asked = False
         if self._patience is not None:
             self._patience.cancel()

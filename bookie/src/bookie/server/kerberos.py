@@ -1,14 +1,14 @@
-"""Tickets of Kerberos: a keytab of this bookie's principal, and a thread that reads tickets by it.
+"""Kerberos logins of stock clients: reads tickets with this bookie's keytab, in a thread.
 
-MIT's library does that, by the package `gssapi`, which is imported where the settings want it and
-nowhere else: it is an extra (`kerberos`), as it has to be built. A ticket that was used is written
-to a file, the replay cache. Stock clients do not ask for an answer to their ticket, so nothing of
-an exchange is of our making, and that file alone keeps somebody from repeating all of it.
+MIT's library does the work, through the package `gssapi`. It is imported only when the settings ask
+for Kerberos, since it is an extra (`kerberos`) that has to be compiled. The library writes used
+tickets to a file, the replay cache. Stock clients do not demand an answer to their ticket, so the
+bookie adds nothing of its own to an exchange, and only that file prevents a replay of it.
 
-A ticket counts that is to the principal, or to the same service at another host, if the keytab has
-that key as well: Apache's client asks for its own host now and then, not for the bookie's. It looks
-at its channel for the address, and sets that in a listener which may come after (4.18,
-`PerChannelBookieClient.connectionPeer`, `SASLClientAuthProvider`).
+The bookie accepts a ticket for its principal, and one for the same service on another host if the
+keytab has that key as well: Apache's client sometimes asks for a ticket for its own host instead of
+the bookie's. The reason is that it takes the address from its channel, which a listener may set too
+late (4.18, `PerChannelBookieClient.connectionPeer`, `SASLClientAuthProvider`).
 """
 
 import asyncio
@@ -27,48 +27,52 @@ from bookie.wire.stock.tickets import TicketError, TicketExchange
 log = logging.getLogger(__name__)
 
 REPLAYS_FOLDER: Final = Path("/var/tmp")
-"""Where MIT's library has its replay caches, for all services of a user."""
+"""Where MIT's library keeps its replay caches, one for all services of a user."""
 FILE_MODE: Final = 0o600
 REASON_CHARACTERS_MAX: Final = 200
 
 
 class Kerberos:
-    """As the settings want it; SettingsError names what is missing."""
+    """Kerberos as the settings ask for it; SettingsError names what is missing."""
 
     def __init__(self, settings: Authentication) -> None:
-        # The settings see to these.
+        # The settings guarantee these.
         assert settings.keytab is not None and settings.principal is not None
         self._gssapi = _library()
         self._allowed = re.compile(settings.allowed_principals)
         self._credentials = _credentials(self._gssapi, settings)
         self._service = _service(settings.principal)
-        # One: a ticket takes less than a millisecond of it, and the cache has one writer at a time.
+        # One thread suffices: a ticket takes less than a millisecond, and the cache allows one
+        # writer at a time.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tickets")
 
     def exchange(self) -> TicketExchange:
-        """With one more client."""
+        """Begin the exchange with one client."""
         context = _MitContext(self._gssapi, self._credentials, self._service)
         return TicketExchange(context, self._allowed)
 
     def step(self, exchange: TicketExchange, token: bytes) -> "asyncio.Future[Step]":
-        """In the thread. Who cancels it has it not begun, if it was not."""
+        """Run a step of an exchange in the thread. Cancelling the future prevents a step that has
+        not begun.
+        """
         return asyncio.get_running_loop().run_in_executor(self._thread, exchange.step, token)
 
 
 class _MitContext:
-    """`tickets.Context` by MIT's library. Used by one thread at a time."""
+    """`tickets.Context` on MIT's library; one thread at a time may use it."""
 
     def __init__(self, gssapi: Any, credentials: Any, service: tuple[str, str]) -> None:
         self._service = service
-        """See `_service`."""
+        """Service and realm that a ticket must be for; see `_service`."""
         self._anonymity = gssapi.RequirementFlag.anonymity
         self._errors = (gssapi.exceptions.GSSError, UnicodeError)
-        """What the library raises: names in it are of any bytes, as a stranger has made them up."""
+        """Errors of the library; UnicodeError among them, because a stranger may put any bytes into
+        names."""
         self._context = gssapi.SecurityContext(creds=credentials, usage="accept")
-        # Else an error that has a token for the client would be raised by the next call.
+        # Otherwise an error with a token for the client would be raised only by the next call.
         setattr(self._context, "__DEFER_STEP_ERRORS__", False)  # noqa: B010
         self.initiator = ""
-        """Known once it is established."""
+        """The client's principal, once the context is established; empty before."""
 
     @property
     def is_established(self) -> bool:
@@ -103,7 +107,7 @@ class _MitContext:
 
 
 def replay_cache(settings: Authentication) -> Path:
-    """That of the settings, or the one that all services of this user share."""
+    """The replay cache from the settings, or the one that all services of this user share."""
     return settings.replay_cache or REPLAYS_FOLDER / f"krb5_{os.geteuid()}.rcache2"
 
 
@@ -148,7 +152,9 @@ def _check_keytab(keytab: Path) -> None:
 
 
 def _check_replay_cache(cache: Path) -> None:
-    """It can be written, and is of nobody else; without it every ticket would be refused."""
+    """Check that the replay cache is writable and belongs to this user: without it every ticket
+    would be refused.
+    """
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         file = os.open(cache, flags, FILE_MODE)
@@ -165,12 +171,12 @@ def _check_replay_cache(cache: Path) -> None:
 
 
 def _service(principal: str) -> tuple[str, str]:
-    """What it is and of which realm, without its host."""
+    """Service and realm of a principal, without its host."""
     return principal.partition("/")[0], principal.rpartition("@")[2]
 
 
 def _reason(error: Any) -> str:
-    """What Kerberos says, without what GSSAPI says around it: a line for the log."""
+    """Kerberos' own message without GSSAPI's, as one line for the log."""
     if isinstance(error, UnicodeError):
         return "found a name that is no UTF-8"
     said = "; ".join(error.get_all_statuses(error.min_code, False)) if error.min_code else ""

@@ -1,4 +1,4 @@
-"""Facts of one ledger for `protocol.admission`, from what the storage knows of it."""
+"""Gathers the facts about one ledger from the storage, for `protocol.admission`."""
 
 from bookie.ids import LedgerId
 from bookie.protocol.admission import LedgerFacts
@@ -7,7 +7,7 @@ from bookie.storage.storage import Storage
 
 
 def facts_of(storage: Storage, ledger_id: LedgerId, *, is_leased: bool) -> LedgerFacts:
-    """All there is to know now."""
+    """All facts about the ledger at this moment."""
     found = storage.record(ledger_id)
     record = found or LedgerRecord(ledger_id)
     boundary = storage.boundary()

@@ -1,8 +1,9 @@
-"""One bookie's life: control plane first, boot, data port, registration; and the way back.
+"""The life of one bookie process: control plane, boot, data ports, registration, and the stop.
 
-Boot: lock -> `boot.boot` -> data ports -> register. A metadata store that is away is waited for.
-Stop: data ports closed -> unregister -> flush, sync -> only then the markers say clean. Whatever
-fails on the way leaves them dirty, and the next boot is an unclean one.
+Boot: lock -> `boot.boot` -> open the data ports -> register. If the metadata store is not
+reachable, the boot waits for it. Stop: close the data ports -> unregister -> flush and sync -> only
+then make the markers say clean. If a step fails, the markers stay dirty and the next boot is an
+unclean one.
 """
 
 import asyncio
@@ -66,9 +67,9 @@ log = logging.getLogger(__name__)
 
 STEP_PHASES: Final = {"marking": Phase.MARKING, "awaiting approval": Phase.AWAITING_APPROVAL}
 METADATA_RETRY_S: Final = 0.5
-"""Pause between attempts to reach the metadata store at boot."""
+"""Seconds between two attempts to reach the metadata store at boot."""
 LOCK_RETRY_S: Final = 0.5
-"""Pause between attempts to lock folders that another process holds."""
+"""Seconds between two attempts to lock folders that another process holds."""
 
 Result = TypeVar("Result")
 OpenMetadata = Callable[[str], Coroutine[Any, Any, MetadataStore]]
@@ -78,13 +79,13 @@ class Listener(Protocol):
     """A port of the control plane."""
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; the port, also when 0 asked for any."""
+        """Listen; returns the port, also when 0 asked for any."""
 
     async def stop(self) -> None: ...
 
 
 class HeldLock(Protocol):
-    """See boot.lock.FolderLock."""
+    """The interface of boot.lock.FolderLock."""
 
     def acquire(self) -> None: ...
 
@@ -99,10 +100,10 @@ def _admin_server(control: Control) -> Listener:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What a bookie takes from the machine it runs on, beside its disks."""
+    """The parts that a bookie gets from its environment, beside its disks; tests replace them."""
 
     open_metadata: OpenMetadata | None = None
-    """None: as the settings say."""
+    """Opens the metadata store; None = as the settings say."""
     admin: Callable[[Control], Listener] = _admin_server
     probes: Callable[[BookieState, MeasureGauges, MakeContext | None, Limits], Listener] = (
         ProbeServer
@@ -112,7 +113,7 @@ class Host:
 
 
 class ExitCode(IntEnum):
-    """Of `bookie serve`; other commands have those of `exit_codes`."""
+    """Exit codes of `bookie serve`; other commands have those of `exit_codes`."""
 
     CLEAN = 0
     ERROR = 1
@@ -122,7 +123,7 @@ class ExitCode(IntEnum):
 
 
 class Bookie:
-    """A bookie process's whole life; `run` returns its exit code."""
+    """The whole life of a bookie process; `run` returns its exit code."""
 
     def __init__(
         self,
@@ -132,38 +133,39 @@ class Bookie:
         host: Host | None = None,
         boot: BootSettings | None = None,
     ) -> None:
-        """`boot`: what `boot_settings` makes of the settings, unless a test wants smaller files.
+        """`boot`: settings of the boot; None = made from `settings`. Tests pass in smaller files.
 
         SettingsError when a file that the settings name cannot be used.
         """
         self._settings = settings
         self._tls = None if settings.tls is None else PortTls(settings.tls)
-        """None: everybody is served in plain only."""
+        """None = the ports are plain."""
         self._boot_settings = boot or boot_settings(settings)
         self._disk = disk or RealDisk()
         self._host = host or Host()
         self._open_metadata = self._host.open_metadata or partial(
             open_store, settings=zookeeper_settings(settings)
         )
-        """Opens the metadata store behind a URL."""
+        """Opens the metadata store with a given URL."""
         self.state = BookieState(settings.bookie_id, clock=self._host.clock)
         asked = settings.authentication
         self._authentication = (
             None if asked is None else StockAuthentication(asked, self.state.traffic)
         )
-        """None: nothing is asked of stock clients."""
+        """None = stock clients need no authentication."""
         self._nonce = uuid.uuid4().hex
-        """Names this process in the claim, over all its attempts to boot."""
+        """Identifies this process in the claim, over all its attempts to boot."""
         self._stop = asyncio.Event()
-        """Somebody wants the end: a signal, a disk that failed, a rival. Never cleared."""
+        """Set when the process must end: by a signal, a failed disk or a rival. Never cleared."""
         self._failure: StorageError | None = None
-        """The first failure of a disk: then nothing is flushed at the end, the markers stay."""
+        """The first failure of a disk; then nothing is flushed at the end and the markers stay
+        dirty."""
         self._exit_code = ExitCode.CLEAN
-        """Of an orderly stop: ERROR when nobody asked for it."""
+        """The exit code of an orderly stop; ERROR when no person or platform asked for it."""
         self._loop = asyncio.get_running_loop()
         self.control = Control(settings, self.state, self._disk, self._tls)
         self.ports: dict[str, int] = {}
-        """Where it listens, by name: `admin`, `http`, `run`, `stock`."""
+        """The ports on which it listens, by name: `admin`, `http`, `run`, `stock`."""
         self._rack = Rack(settings.rack, settings.rack_file)
         self._advertised = Advertised(settings.advertised, settings.advertised_file)
         self._runtime = RuntimeFile(
@@ -171,11 +173,11 @@ class Bookie:
         )
 
     def stop(self) -> None:
-        """Begin the clean stop; safe to call again."""
+        """Begin the clean stop; may be called again."""
         self._stop.set()
 
     async def run(self) -> ExitCode:
-        """Until `stop` is called or the bookie must not go on."""
+        """Run until `stop` is called or the bookie must not go on."""
         try:
             async with self._control_plane():
                 try:
@@ -207,7 +209,7 @@ class Bookie:
             await probes.stop()
 
     async def _write_runtime(self, write: Callable[[], None]) -> None:
-        """In a thread, if anybody wants the file."""
+        """Write the runtime file in a thread, if the settings ask for one."""
         if self._runtime.path is not None:
             await asyncio.to_thread(write)
 
@@ -224,7 +226,9 @@ class Bookie:
             ) from error
 
     async def _stay_refused(self, error: BootRefusedError) -> ExitCode:
-        """Stays alive, not serving, so that people can read why; until a stop."""
+        """Stay alive until a stop, without serving, so that people can read why the boot was
+        refused.
+        """
         log.critical("boot refused: %s", error)
         self.state.phase, self.state.message = Phase.REFUSED, str(error)
         await self._stop.wait()
@@ -256,20 +260,21 @@ class Bookie:
 
     @contextlib.asynccontextmanager
     async def _locked(self, directories: Sequence[Path]) -> AsyncIterator[HeldLock | None]:
-        """With the folders locked; None when a stop came first.
+        """Hold the lock of the folders during the context; yields None when a stop came first.
 
-        A pod that was deleted by force still stops while its successor starts: refused as long as
-        it lives, and no longer.
+        A pod that was deleted by force may still be stopping while its successor starts: the phase
+        is REFUSED as long as the former process lives, and no longer.
         """
         lock = self._host.lock(directories)
         try:
             yield lock if await self._acquire(lock) else None
         finally:
-            # Also what a thread acquired while this was cancelled, and without an await to cancel.
+            # Release also a lock that a thread acquired while this was cancelled; there is no await
+            # here to cancel.
             lock.release()
 
     async def _acquire(self, lock: HeldLock) -> bool:
-        """Try until nobody else holds the folders; False when a stop came first."""
+        """Try until no other process holds the folders; False when a stop came first."""
         while not self._stop.is_set():
             try:
                 # When this returns or is cancelled, no thread works on the lock any more.
@@ -301,7 +306,9 @@ class Bookie:
         return await boot.run()
 
     async def _patiently(self, begin: Callable[[], Coroutine[Any, Any, Result]]) -> Result | None:
-        """Again while the metadata store is away; None when a stop came first."""
+        """Run the work, and repeat it while the metadata store is not reachable; None when a stop
+        came first.
+        """
         while not self._stop.is_set():
             try:
                 return await self._unless_stopped(begin())
@@ -313,7 +320,9 @@ class Bookie:
         return None
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, Result]) -> Result | None:
-        """The result of the work; None when a stop came first, the work has then ended, too."""
+        """Run the work and return its result; None when a stop came first, after the work has been
+        cancelled and has ended.
+        """
         working = asyncio.create_task(work)
         stopping = asyncio.create_task(self._stop.wait())
         try:
@@ -326,7 +335,7 @@ class Bookie:
         return None if working.cancelled() else working.result()
 
     def _call_soon(self, callback: Callable[[], None]) -> None:
-        # After the loop has ended nobody waits for an answer any more.
+        # After the loop has ended no client waits for an answer any more.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(callback)
 
@@ -340,12 +349,12 @@ class Bookie:
         reader = ThreadPoolExecutor(self._settings.limits.read_threads, thread_name_prefix="read")
         try:
             await self._serve(store, booted, reader)
-            # Reads under way end before what they read is closed.
+            # Wait for the reads under way before the storage is closed.
             await asyncio.to_thread(reader.shutdown)
             return await self._end(booted)
         finally:
             reader.shutdown(wait=False)
-            # After a clean end this does nothing; after an error the markers are still there.
+            # After a clean end this does nothing; after an error the markers still say dirty.
             with contextlib.suppress(StorageError):
                 await asyncio.to_thread(booted.storage.close)
 
@@ -412,7 +421,7 @@ class Bookie:
     async def _open_data_ports(
         self, operations: Operations, sessions: Sessions
     ) -> Sequence[DataServer]:
-        """The native port, and BookKeeper's unless it is switched off: both or none."""
+        """Open the native port, and BookKeeper's unless it is switched off: both or none."""
         is_required = self._tls is not None and self._tls.is_required
         runs = RunService(operations, sessions, tls_is_required=is_required)
         stock = StockService(operations, sessions, self._tls, self._authentication)
@@ -440,14 +449,18 @@ class Bookie:
         return DataServer(fronts.front)
 
     def _fail(self, error: StorageError) -> None:
-        """A disk failed: answer nothing more, keep the markers, let the platform restart us."""
+        """A disk has failed: answer nothing more, keep the markers dirty, let the platform restart
+        us.
+        """
         if self._failure is None:
             log.critical("stop serving: %s", error)
             self._failure = error
             self._stop.set()
 
     def _leave(self, reason: str) -> None:
-        """Nothing is wrong with the disks: stop in order, but say that it was not asked for."""
+        """Stop in order, since the disks are fine, but with exit code ERROR, since nobody asked for
+        the stop.
+        """
         log.critical("stop serving: %s", reason)
         self._exit_code = ExitCode.ERROR
         self._stop.set()

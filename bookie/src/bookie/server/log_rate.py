@@ -1,7 +1,8 @@
-"""A log that no stranger can fill: of lines that are alike, so many in a stretch of time, no more.
+"""A limit for log lines of one kind per stretch of time, so that no stranger can fill the log.
 
-Whatever a client does wrong is worth a line, and whoever wants to may do it a thousand times a
-second. Alike are lines of one logger with one text before its values are put in.
+Every mistake of a client is worth a line, but a hostile client may make it a thousand times a
+second. Lines are of one kind if they come from one logger with one text before its values are put
+in.
 """
 
 import logging
@@ -10,24 +11,25 @@ from collections.abc import Callable
 from typing import Final
 
 LINES_MAX: Final = 50
-"""Of those alike, in a stretch."""
+"""How many lines of one kind are logged in a stretch."""
 STRETCH_S: Final = 10.0
 KINDS_MAX: Final = 1000
-"""Further ones share one count: a text may hold what a client said."""
+"""How many kinds are counted apart; further ones share one count, as a text may contain a client's
+words."""
 
 
 class LogRate(logging.Filter):
-    """On a handler; critical lines pass, always."""
+    """A filter for a log handler. Critical lines always pass."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._clock = clock
         self._since = clock()
-        """When this stretch began."""
+        """When the present stretch began."""
         self._counts: dict[tuple[str, str], int] = {}
-        """Lines of this stretch by kind; KINDS_MAX + 1 kinds at most."""
+        """Counts of lines in this stretch by kind; KINDS_MAX + 1 kinds at most."""
         self.held_back = 0
-        """Lines that were left out since the process began."""
+        """How many lines were left out since the process began."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno >= logging.CRITICAL:

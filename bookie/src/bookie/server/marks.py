@@ -1,7 +1,8 @@
-"""Limbo and unchecked marks of a running bookie: listed, cleared on request, lifted at the end.
+"""The limbo and unchecked marks of a running bookie: it lists them, clears them on request, and
+lifts the boundary at the end.
 
-The judgement is `protocol.clearing`; here are the linearizable read before it, the checkpoint
-between judgement and clearing, and the record that makes the clearing durable.
+`protocol.clearing` judges. This module does the linearizable read before the judgement, the
+checkpoint between judgement and clearing, and the record that makes the clearing durable.
 """
 
 import asyncio
@@ -49,7 +50,7 @@ _MARKED_AGAIN: Final = ClearVerdict(
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """What this bookie holds of one ledger; `lost` from durable loss records."""
+    """What this bookie holds of one ledger. `lost`: entries with a durable loss record."""
 
     ledger_id: LedgerId
     status: Status
@@ -63,7 +64,7 @@ class Availability:
 
 @dataclass(frozen=True, slots=True)
 class LossRequest:
-    """Entries said to be lost, by whom, and which members answered definitely."""
+    """A request to record entries as lost. `answered_by`: the bookies that answered definitely."""
 
     ledger_id: LedgerId
     lost: EntrySet
@@ -71,38 +72,39 @@ class LossRequest:
     reason: str
     answered_by: frozenset[str]
     said_by: str = ""
-    """Who sent it, by a certificate; empty = nobody was asked."""
+    """The sender by its certificate; empty = unknown."""
     decided_by: str = ""
-    """The person, by a certificate; empty = nobody was asked."""
+    """The person who decided, by the certificate; empty = unknown."""
 
     @property
     def kept_reason(self) -> str:
-        """Who found the loss or accepted it, and why: for the record."""
+        """The reason text of the loss record: who found or accepted the loss, and why."""
         who = "a person" if self.by_person else "all members answered"
         return f"{who}: {self.reason}{f' (sent by {self.said_by})' if self.said_by else ''}"
 
 
 @dataclass(frozen=True, slots=True)
 class RetractionRequest:
-    """Entries that somebody says are not lost, by whom and why."""
+    """A request to take loss records back: by whom and why."""
 
     ledger_id: LedgerId
     entries: EntrySet | None
-    """None: all that is recorded as lost of the ledger."""
+    """Entries to take back; None = all of the ledger's recorded losses."""
     by: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Retracted:
-    """What became of the wish to take a loss record back."""
+    """The result of a request to take loss records back."""
 
     refusal: str = ""
-    """Why the record stays; empty when it does not."""
+    """Why the record stays; empty when it was taken back."""
     entries: EntrySet = EMPTY
-    """Of which a loss record was taken back; none when there was none."""
+    """Entries whose loss record was taken back; empty when there was none."""
     into_limbo: bool = False
-    """The ledger is in limbo here until its entries were copied, or searched for again."""
+    """True when the ledger went into limbo here, until its entries are copied or searched for
+    again."""
 
 
 @dataclass(eq=False)
@@ -116,14 +118,14 @@ class Marks:
     """The bookie's own id, as metadata names it."""
     state: BookieState
     unchecked: set[LedgerId]
-    """Ledgers that name the bookie and wait for their check; those in limbo are not in it."""
+    """Ledgers that name the bookie and are not checked yet, without those in limbo."""
 
     def __post_init__(self) -> None:
         self._maintenance = self.storage.maintenance
         self._rechecking = asyncio.Lock()
-        """One recheck at a time; see `recheck`."""
+        """Held during a recheck: one at a time; see `recheck`."""
         self._logged_unreadable: frozenset[LedgerId] = frozenset()
-        """Ledgers that the end of the check waits for, as last logged."""
+        """The ledgers with unreadable metadata that were logged last."""
 
     @property
     def limbo_count(self) -> int:
@@ -135,7 +137,7 @@ class Marks:
 
     @property
     def losses_count(self) -> int:
-        """Ledgers with a durable loss record."""
+        """How many ledgers have a durable loss record."""
         return self.storage.losses_count
 
     @property
@@ -143,7 +145,7 @@ class Marks:
         return len(self.storage.ledger_ids())
 
     async def flush(self) -> int:
-        """A checkpoint; the bytes of all log files after it."""
+        """Make a checkpoint; returns the size of all log files after it, in bytes."""
 
         def work() -> int:
             self._maintenance.checkpoint()
@@ -152,7 +154,7 @@ class Marks:
         return await asyncio.to_thread(work)
 
     def marked(self, *, include_unchecked: bool) -> list[Mark]:
-        """Marked ledgers in rising order."""
+        """The marked ledgers, ids rising."""
         boundary = self.storage.unchecked_boundary()
         epoch = boundary.epoch if boundary else 0
         found = [
@@ -165,15 +167,19 @@ class Marks:
 
     # Availability
     async def availability(self, ledger_ids: Sequence[LedgerId]) -> list[Availability]:
-        """What is held of each ledger; a disk that cannot say makes that ledger an I/O error."""
+        """What this bookie holds of each ledger; IO_ERROR for a ledger whose disk
+        does not answer.
+        """
         return [await self._availability(ledger_id) for ledger_id in ledger_ids]
 
     async def _availability(self, ledger_id: LedgerId) -> Availability:
-        # The marks before the index: cleared meanwhile, they must not turn unknown into missing.
+        # Read the marks before the index: a mark that is cleared meanwhile must not turn unknown
+        # entries into missing ones.
         record = self.storage.record(ledger_id)
         limbo = record is not None and record.limbo
         unchecked = self.storage.is_unchecked(ledger_id)
-        # Neither may a process that is perhaps the bookie no longer: no bytes of ours came here.
+        # A process that may no longer be the bookie must deny nothing either; a call of the control
+        # plane has not checked the lease before.
         forgot = limbo or unchecked or not self.state.look_at_lease()
         try:
             held = await asyncio.to_thread(self.storage.held, ledger_id)
@@ -201,19 +207,20 @@ class Marks:
 
     # Clearing
     async def clear(self, ledger_ids: Sequence[LedgerId]) -> list[ClearVerdict]:
-        """Judge each mark, make what is held durable, then clear those that may go.
+        """Judge each mark, make the held entries durable, then clear the marks that may go.
 
-        One verdict for each ledger, in their order: the mark is gone if it says that it may go.
+        Returns one verdict per ledger, in order; if it says that the mark may go, the mark is gone.
 
-        The metadata is read behind a write: a server of the store may lag, and show a ledger as
-        deleted, or as closed without this bookie, which it is no longer. A mark that was cleared on
-        such a word would not come back.
+        The metadata is read after a write barrier. A lagging server of the store might show an old
+        state, such as a ledger that did not exist yet, or metadata without this bookie; a mark that
+        is cleared because of it would not come back.
         """
         try:
             await self.store.barrier()
         except UnavailableError as error:
             return [ClearVerdict(ClearReason.METADATA_UNAVAILABLE, str(error))] * len(ledger_ids)
-        # The records before the judgements: a mark that was made since outlives the clearing.
+        # Read the records before the judgements: a mark that is made meanwhile outlives the
+        # clearing.
         records = {ledger_id: self._record(ledger_id) for ledger_id in ledger_ids}
         verdicts: list[ClearVerdict] = []
         for start in range(0, len(ledger_ids), CLEARS_AT_ONCE_MAX):
@@ -253,7 +260,7 @@ class Marks:
         )
 
     def _was_recovering(self, ledger_id: LedgerId) -> bool:
-        """A recoverer may have made this bookie a replacement before it stopped uncleanly."""
+        """True when a recoverer may have made this bookie a replacement before its unclean stop."""
         boundary = self.storage.unchecked_boundary()
         return boundary is not None and ledger_id in boundary.recovering
 
@@ -292,7 +299,9 @@ class Marks:
 
     # Losses
     async def record_loss(self, request: LossRequest) -> str:
-        """Take a loss record, durably; a sentence why not otherwise. Behind a write, as `clear`."""
+        """Store a loss record durably; returns why not, or an empty text. It reads the metadata as
+        `clear` does.
+        """
         await self.store.barrier()
         try:
             metadata = await self._read(request.ledger_id)
@@ -326,12 +335,13 @@ class Marks:
         return PersonDecision(now_ms(), DecisionKind.LOSS, request.decided_by, about)
 
     async def retract_loss(self, request: RetractionRequest) -> Retracted:
-        """Take a loss record back, durably. Behind a write, as `clear`."""
+        """Take loss records back durably. It reads the metadata as `clear` does."""
         ledger_id = request.ledger_id
         if not request.reason.strip():
             return Retracted("reason: found nothing, expected why the record is wrong")
         await self.store.barrier()
-        # The marks before the metadata: a clearing that ends meanwhile may have seen a later state.
+        # Read the marks before the metadata: a clearing that ends meanwhile may have seen a later
+        # state.
         in_limbo = self._record(ledger_id).limbo
         is_unchecked = self.storage.is_unchecked(ledger_id)
         try:
@@ -360,28 +370,31 @@ class Marks:
             limbo_since=self.state.boot_epoch if judged.into_limbo else None,
         )
         if judged.into_limbo:
-            self.unchecked.discard(ledger_id)  # those in limbo are not in it
+            self.unchecked.discard(ledger_id)  # it has no ledgers in limbo
         log.warning("%s (%s)", about, request.by or "nobody said who")
         return Retracted("", named, judged.into_limbo)
 
     # Copies
     async def recheck(self, ledger_id: LedgerId, entries: EntrySet) -> Recheck:
-        """See `recheck`. One at a time: what one has rejected may have a good copy by the time
-        another one, which read the wrong copy, would reject it.
+        """Verify stored copies and reject the corrupt ones; see `recheck`. One at a time: otherwise
+        a second recheck that has read a bad copy could reject the good one that has replaced it
+        meanwhile.
         """
         async with self._rechecking:
             return await recheck(self.storage, self.store, ledger_id, entries)
 
     # The end of the check
     async def finish_unchecked(self) -> bool:
-        """Once nothing is left to check, look again for ledgers that came to name this bookie.
+        """Once no mark is left, list the ledgers again, and lift the unchecked boundary if no
+        ledger came to name this bookie.
 
-        A recoverer may have put it into a fragment that no metadata showed at the boot (S37, R28).
-        Its ledger was IN_RECOVERY when that copy was acknowledged here, at the boot, and is until
-        its closing write: so while such a ledger is, the boundary stays. A recovery that began
-        later is none of its reasons: it may be waiting for this very bookie to say what it lacks.
-        One that was, and that nobody can read now, may be IN_RECOVERY still: it is waited for, too.
-        Returns True when it was lifted: from then on what is absent is denied.
+        A recoverer may have put this bookie into a fragment that no metadata showed at the boot
+        (S37, R28). Such a ledger was IN_RECOVERY when this bookie acknowledged the copy, and at the
+        boot, and stays so until its closing write; so the boundary stays while there is such a
+        ledger. A recovery that began later does not count: it may be waiting for this bookie's
+        answer. A ledger that was IN_RECOVERY at the boot and has unreadable metadata now may still
+        be, so it counts too. Returns True when the boundary was lifted: from then on this bookie
+        denies absent entries.
         """
         boundary = self.storage.unchecked_boundary()
         if boundary is None or self.unchecked or self.limbo_count:
@@ -400,7 +413,9 @@ class Marks:
         return True
 
     def _log_unreadable(self, waited_for: AbstractSet[LedgerId]) -> None:
-        """Once for the same ones: this is asked every few seconds."""
+        """Log the ledgers with unreadable metadata; the same set only once, as this runs every few
+        seconds.
+        """
         if waited_for and waited_for != self._logged_unreadable:
             log.warning(
                 "the check of this bookie waits for %d ledgers whose metadata cannot be read (%s): "
@@ -412,7 +427,7 @@ class Marks:
 
 
 def ranges_text(ledger_id: LedgerId, entries: EntrySet) -> str:
-    """Entries of a ledger in words; of many ranges the first few."""
+    """Entries of a ledger in words; at most RANGES_NAMED_MAX ranges."""
     ranges = entries.ranges()
     named = ", ".join(f"{first}..{last}" for first, last in ranges[:RANGES_NAMED_MAX])
     more = ", ..." if len(ranges) > RANGES_NAMED_MAX else ""

@@ -1,10 +1,11 @@
-"""What a bookie does with a request, whatever the wire: facts, `protocol.admission`, disk, answer.
+"""Carries out requests from either wire: gather facts, ask `protocol.admission`, use the storage,
+answer.
 
-`server.requests` (native messages) and `server.stock` (BookKeeper's) decode, call here, and encode
-what the `Then` gets. Everything runs in the event loop's thread, one request to its end before
-the next, so that a ledger never changes between its ruling and what follows from it. Only reads of
-the disk leave the thread. What returns a bool returns False when there is no room: nothing
-happened, and the asker is resumed when it may try again.
+`server.requests` (native messages) and `server.stock` (BookKeeper's) decode a request, call a
+method here, and encode what its `Then` gets. Everything runs in the event loop's thread, one
+request to its end before the next, so that a ledger never changes between its ruling and what
+follows from it. Only disk reads leave the thread. A method that returns a bool returns False when
+there is no room: then nothing happened, and the asker is resumed when it may try again.
 """
 
 import asyncio
@@ -53,11 +54,12 @@ _DONE: Final = Taken.DONE
 _NO_ROOM: Final = Taken.NO_ROOM
 
 Then = Callable[[Status, Any, str], None]
-"""Called once: the status, what was found (None unless OK or said), and the reason of a refusal."""
+"""Called once with the status, what was found (None unless OK, or as the method says), and the
+reason of a refusal."""
 
 
 class Operations:
-    """Everything that clients may ask of one bookie. Made in the event loop's thread."""
+    """All operations that clients may ask of one bookie. Create it in the event loop's thread."""
 
     def __init__(
         self,
@@ -73,13 +75,13 @@ class Operations:
         self._storage = storage
         self._waits_for_disk = storage.waits_for_disk
         self._permits = storage.permits.keys
-        """Under which key a ledger's normal adds need no ruling. To be looked up only."""
+        """By ledger: the key whose normal adds need no ruling. It is only read here."""
         self._first_fences = first_fences
-        """Asked before a ledger is fenced of which nothing is here."""
+        """Asked before the bookie fences a ledger of which it holds nothing."""
         self.state = state
-        """Phase, lease and counters; every change of it but of counters drops all permits."""
+        """Phase, lease and counters; every change of it, except of counters, drops all permits."""
         self._room = room or ReplyRoom(ReplyLimits(), state.traffic)
-        """Bytes of replies to reads, of all connections."""
+        """Counts and bounds the bytes of replies to reads, over all connections."""
         self._askers = WaitingAskers(before=lambda: self._reads.read_again())
         """Connections that wait for room."""
         self._reads = DiskReads(
@@ -90,44 +92,48 @@ class Operations:
             on_room=self._askers.resume,
             waits=state.traffic.read_waits,
         )
-        """What has left this thread to ask the disks."""
+        """Runs the disk reads in threads."""
         self._pacing = pacing
-        """Called at every normal add; says how much later recovery adds are answered."""
+        """Called at every normal add; says by how much to delay the answers to recovery adds."""
         self._delayed = DelayedCalls()
-        """Answers to recovery adds that were put off."""
+        """Delayed answers to recovery adds."""
         self._facts = DurableFacts(storage, on_room=self._askers.resume_soon)
-        """Records on their way to the disk, and the answers that wait for them."""
+        """Records that are being written, and the answers that wait for them."""
         self._waits = LacWaits(state.traffic)
-        """Long polls; `traffic.long_polls` counts them."""
+        """The long polls; `traffic.long_polls` counts them."""
         self.on_storage_failure: Callable[[StorageError], None] = lambda _error: None
-        """Called when a request has met a failure of the storage, which is final."""
+        """Called when a request has met a final failure of the storage."""
         storage.on_room = self._askers.resume
         state.on_change = storage.permits.drop_all
 
     def forget(self, asker: Asker) -> None:
-        """The connection is gone: nobody to resume or to answer."""
+        """Forget a connection that is gone."""
         self._askers.forget(asker)
         self._waits.forget(asker)
         self._reads.forget(asker)
 
     def replies_left(self, asker: Asker, size: int) -> None:
-        """So many bytes of replies to reads have left, or are gone with their connection."""
+        """Note that `size` bytes of replies to reads have left, or are gone with
+        their connection.
+        """
         self._room.give_back(asker, size)
         if self._askers or self._reads.are_waiting:
             self._askers.resume_soon()
 
     def end(self) -> None:
-        """Answers that were put off are given now: what they say is true, a stop does not wait."""
+        """Give all delayed answers now: they are true already, and a stop must not
+        wait for them.
+        """
         self._first_fences.end()
         self._delayed.end()
 
     # Facts
     def facts_of(self, ledger_id: LedgerId) -> LedgerFacts:
-        """What this bookie knows of the ledger now."""
+        """All facts about the ledger at this moment."""
         return facts_of(self._storage, ledger_id, is_leased=self.state.is_leased)
 
     def lac_of(self, ledger_id: LedgerId) -> LacReply:
-        """The LAC and the last entry, as far as they are known here."""
+        """The LAC and the last entry of the ledger, as far as this bookie knows them."""
         return LacReply(self._storage.lac(ledger_id), self._storage.last_entry_id(ledger_id))
 
     def _is_first(self, facts: LedgerFacts, ledger_id: LedgerId) -> bool:
@@ -137,7 +143,7 @@ class Operations:
         self._refuse_for(then, status, "nothing is here of it, nor is it known to exist")
 
     def _apply(self, ledger_id: LedgerId, ruling: Ruling, master_key: bytes) -> None:
-        """Write what the ruling says must be durable; in memory it counts from now on."""
+        """Begin to write what the ruling says must be durable; in memory it counts from now on."""
         if not (ruling.learn_key or ruling.fence):
             return
         record = self._storage.record(ledger_id) or LedgerRecord(ledger_id)
@@ -154,8 +160,8 @@ class Operations:
     def add(self, asker: Asker, frame: RunFrame, *, master_key: bytes, then: Then) -> bool:
         """Store a run. FrameError when it is too long for the log.
 
-        Where memory is what the mode promises `then` has been called when this returns, but while
-        facts of the ledger are on their way to the disk.
+        In memory mode `then` has been called when this returns, unless facts about the ledger are
+        being written.
         """
         ledger_id, size = frame.ledger_id, len(frame.buffer)
         is_recovery = bool(frame.flags and frame.is_recovery)
@@ -189,9 +195,9 @@ class Operations:
         return True
 
     def _rule_add(self, ledger_id: LedgerId, master_key: bytes, is_recovery: bool) -> Ruling:
-        """Ask the rule. The next normal add needs no ruling if this one is taken as it is."""
+        """Rule on an add. If the ruling is TAKEN, the next normal add needs none."""
         permits, storage = self._storage.permits, self._storage
-        as_of = permits.version  # before anything is looked at: see `permits`
+        as_of = permits.version  # before the facts: see `permits`
         facts = add_facts(
             ledger_id,
             storage.record(ledger_id),
@@ -224,7 +230,8 @@ class Operations:
         if not bulk_bytes:
             self._stored(then, ledger_id)
             return
-        # Who repairs has so much unanswered at a time: late answers are what holds it back.
+        # A repairer has a limited number of adds unanswered at a time, so late answers slow it
+        # down.
         delay_s = self._pacing.recovery_delay_s(bulk_bytes)
         self._delayed.call(delay_s, partial(self._stored, then, ledger_id))
 
@@ -237,7 +244,7 @@ class Operations:
 
     # Reads
     def read(self, asker: Asker, request: ReadRequest, *, fence: bool, then: Then) -> bool:
-        """Entries of a ledger; `then` is given a ReadReply."""
+        """Read entries of a ledger; `then` gets a ReadReply."""
         reserved = expected_bytes(request)
         if not self._reads.has_room(asker, reserved) or (fence and not self._facts.has_room):
             return self._wait_for_room(asker, request.ledger_id)
@@ -276,8 +283,8 @@ class Operations:
             self._reads.end(asker, reserved)
             then(Status.NOT_READY, None, "")
             return
-        # Judged before the index is asked: a mark that is cleared meanwhile must not turn what this
-        # read did not see yet into a denial.
+        # Decide this before the read of the index: a mark that is cleared meanwhile must not turn
+        # an entry that this read does not see yet into a denial.
         facts = self.facts_of(request.ledger_id)
         absent = absent_status(facts, fence=fence)
         answer = partial(self._answer_read, then, facts, absent)
@@ -308,7 +315,9 @@ class Operations:
         then(Status.OK, reply, "")
 
     def list_entries(self, asker: Asker, ledger_id: LedgerId, *, then: Then) -> bool:
-        """The entries stored here as an EntrySet; also with a status that says none is denied."""
+        """List the entries that this bookie holds of a ledger; `then` gets an EntrySet. Refused
+        when the bookie may have forgotten entries.
+        """
         if not self._reads.has_room(asker):
             self._askers.add(asker)
             return False
@@ -337,7 +346,9 @@ class Operations:
 
     # LAC
     def read_lac(self, asker: Asker, request: LacRequest, *, fence: bool, then: Then) -> bool:
-        """The LAC; `then` is given a LacReply, with UNKNOWN also what may be too low."""
+        """Read the LAC; `then` gets a LacReply. With UNKNOWN it gets one too, whose LAC may be too
+        low.
+        """
         if fence and not self._facts.has_room:
             return self._wait_for_room(asker, request.ledger_id)
         facts = self.facts_of(request.ledger_id)
@@ -369,7 +380,9 @@ class Operations:
     def write_lac(
         self, asker: Asker, request: LacRequest, *, then: Then, body: bytes = b""
     ) -> bool:
-        """An explicit LAC; answered when it is durable. `body`: as a stock client signed it."""
+        """Store an explicit LAC and answer when it is durable. `body`: the LAC as a stock client
+        signed it.
+        """
         if not self._facts.has_room:
             return self._wait_for_room(asker, request.ledger_id)
         ruling = rule_write_lac(
@@ -389,12 +402,14 @@ class Operations:
         return True
 
     def lac_body(self, ledger_id: LedgerId) -> bytes:
-        """The highest explicit LAC that a stock client signed; empty when there is none."""
+        """The highest explicit LAC as a stock client signed it; empty when there is none."""
         record = self._storage.record(ledger_id)
         return record.lac_body if record is not None else b""
 
     def wait_lac(self, asker: Asker, request: LacRequest, *, then: Then) -> None:
-        """Long poll: `then` is given a LacReply once the LAC exceeds `lac`, or after the time."""
+        """Long poll: `then` gets a LacReply once the LAC exceeds `request.lac`, or after the
+        timeout.
+        """
         facts = self.facts_of(request.ledger_id)
         ruling = rule_read_lac(facts, master_key=request.master_key, fence=False)
         if not ruling.is_ok:
@@ -409,7 +424,7 @@ class Operations:
 
     # Force
     def force(self, asker: Asker, request: LacRequest, *, then: Then) -> bool:
-        """OK once every entry of the ledger that was taken before is durable."""
+        """Answer OK once every entry of the ledger that was added before is durable."""
         facts = self.facts_of(request.ledger_id)
         ruling = rule_force(facts, master_key=request.master_key)
         if not ruling.is_ok:
@@ -434,7 +449,7 @@ class Operations:
 
     # Disks
     def space(self, asker: Asker, *, then: Then) -> bool:
-        """The ledger disks; `then` is given a list of DirectoryUsage."""
+        """Measure the ledger disks; `then` gets a list of DirectoryUsage."""
         if not self._reads.has_room(asker):
             self._askers.add(asker)
             return False
@@ -460,7 +475,9 @@ class Operations:
             then(Status.OK, None, "")
 
     def _failed(self, then: Then, error: BaseException) -> None:
-        """A disk's error is an unknown outcome to the client, and the end of this bookie (R7)."""
+        """Answer a disk error: the outcome is unknown to the client, and a final failure ends the
+        bookie (R7).
+        """
         status = Status.READ_ONLY if isinstance(error, DiskFullError) else Status.IO_ERROR
         self._refuse_for(then, status, str(error))
         if isinstance(error, StorageError) and self._storage.failure is not None:
@@ -474,7 +491,9 @@ class Operations:
         then(status, None, reason)
 
     def _wait_for_room(self, asker: Asker, ledger_id: LedgerId) -> bool:
-        """False; the asker is resumed, but where its fence was looked up: that is asked again."""
+        """Return False and resume the asker later; not if its fence was looked up, since
+        `first_fences` answers then.
+        """
         if not self._first_fences.may_pass(ledger_id):
             self._askers.add(asker)
         return False

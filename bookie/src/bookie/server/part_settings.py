@@ -1,6 +1,6 @@
-"""What each part of a bookie needs of its settings file, in the part's own form.
+"""Converts the settings file into the settings of each part of a bookie.
 
-The parts know nothing of the file: storage and boot are opened without one as well.
+The parts do not know the file: tests and tools use storage and boot without one.
 """
 
 from bookie.boot.cookie_fix import FixPolicy
@@ -17,7 +17,7 @@ from bookie.tls.environment import ACCEPTED
 
 
 def reply_limits(limits: Limits) -> ReplyLimits:
-    """What the data ports need of the settings."""
+    """Limits of the data ports for replies."""
     return ReplyLimits(
         per_connection=min(limits.reply_bytes_per_connection, limits.reply_bytes),
         total=limits.reply_bytes,
@@ -26,12 +26,14 @@ def reply_limits(limits: Limits) -> ReplyLimits:
 
 
 def request_limits(limits: Limits) -> RequestLimits:
-    """What the data ports need of the settings, of messages to them."""
+    """Limits of the data ports for requests."""
     return RequestLimits(total=limits.request_bytes, seconds=limits.request_seconds)
 
 
 def zookeeper_settings(settings: BookieSettings) -> ZooKeeperSettings:
-    """What the session with the metadata store needs; what is left open the environment says."""
+    """Settings of the session with the metadata store; what they leave open comes from the
+    environment.
+    """
     tls = settings.tls
     return ZooKeeperSettings(
         tls=None if tls is None else tls.directory,
@@ -41,7 +43,7 @@ def zookeeper_settings(settings: BookieSettings) -> ZooKeeperSettings:
 
 
 def boot_settings(settings: BookieSettings) -> BootSettings:
-    """What the boot needs of the settings."""
+    """Settings of the boot and the storage."""
     storage = StorageSettings(
         journal_dir=settings.journal.directory,
         ledger_dirs=tuple(disk.directory for disk in settings.ledgers),
@@ -62,7 +64,7 @@ def boot_settings(settings: BookieSettings) -> BootSettings:
 
 
 def busy_rates(settings: BookieSettings) -> BusyRates:
-    """What pacing needs of the settings."""
+    """Rates for pacing."""
     return BusyRates(
         recovery=settings.limits.recovery_bytes_per_second_busy,
         compaction=settings.storage.compaction_bytes_per_second_busy,
@@ -70,7 +72,7 @@ def busy_rates(settings: BookieSettings) -> BusyRates:
 
 
 def collection_rules(settings: BookieSettings) -> CollectionRules:
-    """What the collection of deleted ledgers needs of the settings."""
+    """Rules for the collection of deleted ledgers."""
     options = settings.storage
     return CollectionRules(
         options.collect_grace_seconds, options.collect_share_max, options.collect_brake_from

@@ -1,7 +1,7 @@
-"""TLS of a bookie's ports: which credentials, who is let in, and what is counted of it.
+"""TLS of a bookie's ports: the credentials, and which clients are let in.
 
 The data ports take TLS from a connection's first byte (`tls_front`); the stock port also when a
-client asks for it with START_TLS (`stock`). The upgrade of a connection is in `connections`.
+client asks for it with START_TLS (`stock`). `connections` upgrades a connection.
 """
 
 import logging
@@ -26,25 +26,26 @@ CLIENTS: Final = {
 
 
 class PortTls:
-    """TLS as the settings want it; SettingsError when a file is not what it must be."""
+    """TLS as the settings ask for it; SettingsError when a file is missing or malformed."""
 
     def __init__(self, settings: Tls) -> None:
         self.is_required = settings.mode == REQUIRED
-        """Who does not go under TLS is refused."""
+        """True when clients without TLS are refused."""
         self.handshake_s = settings.handshake_seconds
         self.is_on_http = settings.http
         self.credentials = CredentialsFolder(settings.directory)
         self._clients = CLIENTS[settings.clients]
-        """Whether those of the data ports have to show a certificate."""
+        """Whether clients of the data ports must show a certificate."""
 
     def context(self) -> ssl.SSLContext:
-        """For one more handshake on a data port, of the files as they are now."""
+        """Make the context for one handshake on a data port, from the files as they are now."""
         return self.credentials.server_context(self._clients)
 
     def http_context(self) -> ssl.SSLContext:
-        """For the HTTP port, for its whole life: each handshake has the files of then.
+        """Make the context of the HTTP port for its whole life: each handshake uses the files as
+        they are then.
 
-        No client has to show a certificate: probes of Kubernetes have none.
+        No client must show a certificate: probes of Kubernetes have none.
         """
         context = self.credentials.server_context(ssl.CERT_NONE)
 
@@ -55,11 +56,12 @@ class PortTls:
         return context
 
     def why_not(self, certificate: Mapping[str, Any] | None) -> str:
-        """Why the holder of a verified certificate is not let in; empty when it is.
+        """Why the holder of a verified certificate is refused; empty when it is let in.
 
-        One without a name of a fleet is: whoever has the authorities decides who is a client. With
-        several, or one that is garbled, it may be another fleet's. One that has ended was verified
-        in another handshake, whose session was taken up again: OpenSSL looks at no clock then.
+        A certificate without a name of a fleet is let in: the owner of the authorities decides who
+        is a client. One with several names, or with a malformed one, may be another fleet's. An
+        expired one was verified in an earlier handshake whose session the client resumed: OpenSSL
+        does not check the time then.
         """
         if certificate and ssl.cert_time_to_seconds(certificate["notAfter"]) < time.time():
             return f"its certificate ended at {certificate['notAfter']}"

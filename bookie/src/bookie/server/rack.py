@@ -1,8 +1,8 @@
-"""Where a bookie is: its rack by its settings, else by a file that whoever placed it may write.
+"""The rack of a bookie, from its settings or else from a file that the platform may write.
 
-On Kubernetes nobody knows the rack before the pod has a node. The operator reads it from the node's
-labels into an annotation of the pod, and the kubelet writes that into the file, perhaps only after
-the bookie has begun to serve.
+On Kubernetes the rack is unknown until the pod has a node. The operator copies it from the node's
+labels to an annotation of the pod, and the kubelet writes that to the file, perhaps only after the
+bookie has begun to serve.
 """
 
 import logging
@@ -13,22 +13,22 @@ from typing import Final
 from bookie.server.placed_file import PlacedFile
 
 RACK: Final = re.compile(r"(/[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)+")
-"""A network location as BookKeeper has it: `/rack-a`, `/region/zone`."""
+"""A network location in BookKeeper's form: `/rack-a`, `/region/zone`."""
 RACK_BYTES_MAX: Final = 99
 
 log = logging.getLogger(__name__)
 
 
 class Rack:
-    """The rack of one bookie, as far as it is known now."""
+    """The rack of one bookie, as known now."""
 
     def __init__(self, named: str | None, file: Path) -> None:
-        """`named`: by the settings, which outweigh the file."""
+        """`named`: the rack in the settings, which takes precedence over the file."""
         self._named = named
         self._file = PlacedFile(file, characters_max=RACK_BYTES_MAX)
 
     def read(self) -> str | None:
-        """The rack, None when nobody has named one. Blocking."""
+        """Return the rack, None when it is unknown. Blocking."""
         if self._named is not None:
             return self._named
         said = self._file.read()

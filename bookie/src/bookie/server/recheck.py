@@ -1,10 +1,9 @@
-"""A bookie's look at its own copies, on request: what was stored with a wrong digest is rejected.
+"""A bookie verifies its own copies on request and rejects those with a wrong digest.
 
-A bookie does not know digests: it keeps what it was sent, and the first copy of an id stays. When
-it hears that copies look corrupt, it takes nobody's word for it: it reads the ledger's digest type
-and password from the metadata itself, linearizably, verifies its own copies with them, and lets go
-of those that are wrong. They are unreadable then (R8: unknown, never denied), and a recovery add
-takes their place.
+A bookie does not check digests when it stores entries, and it keeps the first copy of an id. When a
+caller reports that copies look corrupt, the bookie checks itself: it reads the ledger's digest type
+and password from the metadata, linearizably, verifies its own copies with them, and rejects the
+wrong ones. These are unreadable then (R8: unknown, never denied), and a recovery add replaces them.
 """
 
 import asyncio
@@ -29,13 +28,15 @@ from bookie.storage.storage import Storage
 log = logging.getLogger(__name__)
 
 ENTRIES_MAX: Final = 1_000_000
-"""Of one request."""
+"""How many entries one request may name."""
 READ_BYTES: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Recheck:
-    """`rejected`: copies that were wrong, and are let go of. `message`: why none was looked at."""
+    """The result of a recheck. `rejected`: entries whose copy was wrong and is rejected now.
+    `message`: why no copy was verified.
+    """
 
     rejected: EntrySet = EMPTY
     message: str = ""
@@ -44,10 +45,10 @@ class Recheck:
 async def recheck(
     storage: Storage, store: MetadataStore, ledger_id: LedgerId, entries: EntrySet
 ) -> Recheck:
-    """Verify these copies, and reject, durably, those that are wrong.
+    """Verify the copies of these entries, and reject the wrong ones, durably.
 
-    Raises BadRequestError for too many, UnavailableError without metadata, StorageError when a disk
-    cannot say.
+    Raises BadRequestError for too many entries, UnavailableError without metadata, StorageError
+    when a disk fails.
     """
     if len(entries) > ENTRIES_MAX:
         raise BadRequestError(f"{len(entries)} entries in one request, at most {ENTRIES_MAX}")
@@ -57,13 +58,14 @@ async def recheck(
         return Recheck(message=f"ledger {ledger_id} does not exist")
     except MetadataFormatError as error:
         return Recheck(message=str(error))
-    # Of several copies of an id only the first stays: from here on there is one of each.
+    # A checkpoint keeps only the first of several copies of an id: after it there is one copy of
+    # each.
     await asyncio.to_thread(storage.maintenance.checkpoint)
     codec = EntryCodec(metadata.ledger_id, metadata.digest_type, metadata.password)
     seen = await asyncio.to_thread(_seen_wrong, storage, codec, entries)
     if not seen:
         return Recheck()
-    # Another copy may have come into its place since it was read: it is judged once more.
+    # Another copy may have replaced it since it was read, so `reject` verifies it once more.
     wrong = await asyncio.to_thread(
         storage.maintenance.reject, ledger_id, seen, partial(wrong_of, codec)
     )

@@ -1,10 +1,10 @@
-"""What replies to reads hold in memory: from the reading until their client has taken them.
+"""Bounds the memory of replies to reads, from the read until the client has taken the reply.
 
-A reply may be megabytes, and a client that asks and does not read would have the bookie keep as
-many as it asks for. So a read needs room before it is begun, of its connection and of all together
-(`ReplyRoom`), which is given back when the reply has left (`Unread`); a client that leaves one for
-too long is cut off (`sessions`). So nobody waits for ever: what is read leaves, or goes with its
-connection.
+A reply may have megabytes, and a client that sends reads but does not receive replies would make
+the bookie keep them all. So a read needs room before it begins, of its connection and of all
+connections together (`ReplyRoom`). The room is released when the reply has left (`Unread`); a
+client that does not take a reply for too long is cut off (`sessions`). So no read waits endlessly:
+every reply leaves, or ends with its connection.
 """
 
 from collections import deque
@@ -16,13 +16,14 @@ from bookie.server.state import Traffic
 
 MIB: Final = 1024 * 1024
 SHORT_PATIENCE_S: Final = 5.0
-"""A few clients that hang must not keep all others from reading for longer than this."""
+"""Seconds for which a few hanging clients may keep all others from reading."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyLimits:
-    """`per_connection` and `total`: bytes of replies held. `seconds`: how long a client may leave
-    one untaken."""
+    """`per_connection` and `total`: limits for the bytes of replies in memory. `seconds`: how long
+    a client may leave a reply untaken.
+    """
 
     per_connection: int = 16 * MIB
     total: int = 64 * MIB
@@ -30,27 +31,28 @@ class ReplyLimits:
 
 
 class Holder(Protocol):
-    """A connection, as far as its replies go."""
+    """A connection that holds replies."""
 
     reply_bytes: int
-    """Of its reads under way and of replies that it has not taken; kept by `ReplyRoom`."""
+    """Bytes of its reads under way and of replies that its client has not taken; `ReplyRoom` counts
+    them."""
 
 
 class ReplyRoom:
-    """Bytes of replies of all connections. Used in the event loop's thread."""
+    """Counts the bytes of replies of all connections. Use it in the event loop's thread."""
 
     def __init__(self, limits: ReplyLimits, traffic: Traffic) -> None:
         self._limits = limits
         self._traffic = traffic
         self.wants_spare = False
-        """A long reply waits: others leave the room that it needs."""
+        """True while a long reply waits for room: then other reads must leave room for it."""
         self._is_short = False
-        """Who asked last for room among all found none, and waits for it."""
+        """True when the last read that asked found no room in the total."""
 
     def has(self, holder: Holder, wanted: int) -> bool:
-        """True when so much more may be held for this connection.
+        """True when this connection may hold `wanted` bytes more.
 
-        A single reply always may, however long: it would wait for ever.
+        A single reply is always allowed, however long, or it would never leave.
         """
         mine, every = holder.reply_bytes, self._traffic.reply_bytes
         if mine and mine + wanted > self._limits.per_connection:
@@ -60,7 +62,9 @@ class ReplyRoom:
         return not self._is_short
 
     def patience_s(self) -> float:
-        """How long a reply may be left untaken, as of now: shorter while others wait for room."""
+        """How many seconds a reply may be left untaken now: fewer while other reads
+        wait for room.
+        """
         seconds = self._limits.seconds
         return min(seconds, SHORT_PATIENCE_S) if self._is_short else seconds
 
@@ -76,7 +80,7 @@ class ReplyRoom:
 
 
 class _Written(NamedTuple):
-    """One write: its bytes, those of them (or behind them) that count as held, and when."""
+    """One write: its size, how many bytes of room it releases when it has left, and its time."""
 
     size: int
     held: int
@@ -84,27 +88,28 @@ class _Written(NamedTuple):
 
 
 class Unread:
-    """Of one connection: what was written, with replies to reads in it, and not taken yet.
+    """The writes of one connection that contain replies to reads and that the socket has not taken
+    yet.
 
-    Sockets take bytes in order, so how many are left says which writes they are of.
+    Sockets take bytes in order, so the number of bytes left shows which writes are complete.
     """
 
     def __init__(self) -> None:
         self._writes: deque[_Written] = deque()
-        """What the socket has not taken, oldest first."""
+        """The writes that the socket has not taken completely, oldest first."""
         self._size = 0
-        """Bytes of `_writes`; 0 exactly when there are none."""
+        """Total size of `_writes`; 0 exactly when there are none."""
 
     def __bool__(self) -> bool:
         return bool(self._writes)
 
     @property
     def since(self) -> float | None:
-        """When the oldest of them was written."""
+        """When the oldest of these writes was made; None when there are none."""
         return self._writes[0].at if self._writes else None
 
     def wrote(self, size: int, held: int, *, at: float) -> None:
-        """Some of it may be left."""
+        """Note a write of which the socket may not have taken all bytes."""
         self._writes.append(_Written(size, held, at))
         self._size += size
 
@@ -118,7 +123,7 @@ class Unread:
         return freed
 
     def _check(self) -> None:
-        """For tests, between two events of the loop."""
+        """Assert the invariants between two events of the loop; for tests."""
         assert self._size == sum(write.size for write in self._writes)
         assert bool(self._size) == bool(self._writes), "an empty write would never be taken"
         times = [write.at for write in self._writes]

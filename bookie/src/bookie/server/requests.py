@@ -1,4 +1,4 @@
-"""The native port's requests: one message decoded, asked of `operations`, its answer encoded.
+"""The requests of the native port: decodes a message, calls `operations`, and encodes the answer.
 
 `handle` returns False when there is no room; the connection keeps the message until then.
 """
@@ -38,7 +38,7 @@ class RunService:
     def __init__(
         self, operations: Operations, sessions: Sessions, *, tls_is_required: bool = False
     ) -> None:
-        """`tls_is_required`: clients in plain are refused."""
+        """`tls_is_required`: clients without TLS are refused."""
         self._operations = operations
         self._sessions = sessions
         self._tls_is_required = tls_is_required
@@ -52,8 +52,8 @@ class RunService:
             Op.WAIT_LAC: self._wait_lac,
             Op.FORCE: self._force,
         }
-        """What takes a request of each kind; False = there is no room for it now: the message stays
-        where it is, and is taken again after `resume`."""
+        """The handler of each kind of request. False = there is no room now: the connection keeps
+        the message and passes it in again after `resume`."""
 
     def opened(self, connection: RunConnection) -> None:
         self._state.traffic.tls_connections["run"] += connection.is_secure
@@ -82,7 +82,9 @@ class RunService:
             return True
 
     def _greet(self, envelope: Envelope, connection: RunConnection) -> None:
-        """Whoever means another process, or does not say, must not take our answers for its."""
+        """Answer a HELLO, and refuse a client that means another process or does not say which: it
+        must not take our answers for another bookie's.
+        """
         status, why = Status.BAD_REQUEST, "the first message of a connection must be HELLO"
         if self._tls_is_required and not connection.is_secure:
             status, why = Status.UNAUTHORIZED, "this port takes TLS only, found a client in plain"
@@ -98,7 +100,7 @@ class RunService:
         connection.reply(Op.HELLO, Status.OK, envelope.request_id, (own,))
 
     def _judge(self, body: memoryview) -> str:
-        """Why this HELLO is not for this process; empty when it is."""
+        """Why this HELLO is not meant for this process; empty when it is."""
         own = self._state.identity
         try:
             meant = Identity.decode(body)

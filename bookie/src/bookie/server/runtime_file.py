@@ -1,4 +1,6 @@
-"""The runtime file: which process this bookie is and where it listens, for platforms and people."""
+"""The runtime file: it says for platforms and people which process this bookie is and where it
+listens.
+"""
 
 import json
 import os
@@ -15,19 +17,20 @@ PID_MAX: Final = 2**31 - 1
 
 @dataclass(slots=True)
 class RuntimeFile:
-    """Written again whenever a port is known; `path` None = nobody wants it."""
+    """The file; it is written again whenever a port becomes known. `path` None = there is none."""
 
     path: Path | None
     bookie_id: str
-    """Whose file it is."""
+    """The id of this bookie."""
     started_at_ms: int
-    """When the process began: a file of an earlier process says another time."""
+    """When this process began; a file of an earlier process has another time."""
     ports: Mapping[str, int] = field(default_factory=dict)
-    """Where it listens, by name; filled while ports are opened."""
+    """The ports on which it listens, by name; filled while they are opened."""
 
     def write(self) -> None:
-        """Atomically: a reader sees the old file or the new one. StorageError when it cannot be.
-        Blocking."""
+        """Write the file atomically: a reader sees the old one or the new one. StorageError when
+        that fails. Blocking.
+        """
         if self.path is None:
             return
         content = {
@@ -41,8 +44,9 @@ class RuntimeFile:
         write_file(RealDisk(), self.path, (json.dumps(content) + "\n").encode())
 
     def write_unless_taken(self) -> None:
-        """Leaves the file to another process that lives: until the lock is ours, that may be the
-        bookie on these very directories. Blocking."""
+        """Write the file unless it names another live process: before this process has the lock,
+        that may be the bookie on the same directories. Blocking.
+        """
         if not self._is_taken():
             self.write()
 

@@ -1,4 +1,4 @@
-"""The open connections of all data ports together: how many there may be, and their common end."""
+"""The open connections of all data ports together: limits their number, and ends them at a stop."""
 
 import asyncio
 import contextlib
@@ -12,62 +12,62 @@ from bookie.server.state import CutOff, Traffic
 log = logging.getLogger(__name__)
 
 LOOK_INTERVAL_S: Final = 1.0
-"""Between looks for clients that do not take their replies."""
+"""Seconds between two looks for clients that do not take their replies."""
 LAST_REPLIES_S: Final = 2.0
-"""How long a stop waits for clients to take the replies that were given."""
+"""Seconds for which a stop waits for clients to take their replies."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """What messages that are not complete may cost."""
+    """Limits for incomplete messages."""
 
     total: int = 256 * 1024 * 1024
-    """Bytes of all connections' buffers."""
+    """Bytes of the buffers of all connections."""
     seconds: float = 60.0
-    """From a message's first byte to its last."""
+    """Seconds from a message's first byte to its last."""
 
 
 class Session(Protocol):
-    """A connection, as far as its end goes."""
+    """A connection, as `Sessions` sees it."""
 
     def close(self) -> None:
-        """Send what was answered, take nothing more."""
+        """Send the queued replies, take no further message, and close."""
 
     def abort(self) -> None: ...
 
     def has_left_unread(self, now: float, patience_s: float) -> bool:
-        """True when a reply has been untaken for longer than this."""
+        """True when the client has left a reply untaken for longer than `patience_s`."""
 
     @property
     def has_asked(self) -> bool:
-        """A whole message came of it."""
+        """True once it has sent a whole message."""
 
     @property
     def unfinished_since(self) -> float | None:
-        """When the message was begun that is not complete; None: there is none."""
+        """When an incomplete message began to arrive; None when there is none."""
 
     @property
     def buffer_bytes(self) -> int:
-        """What its requests have taken of the memory."""
+        """How much memory its buffer occupies."""
 
     def shrink(self) -> None:
-        """Give back what no bytes are in."""
+        """Release the buffer if it holds no bytes."""
 
     @property
     def peer(self) -> str:
-        """Its address."""
+        """The client's address, for messages."""
 
     @property
     def reply_bytes(self) -> int:
-        """Of replies that it has not taken, and of reads under way."""
+        """Bytes of replies that the client has not taken, and of reads under way."""
 
 
 class Sessions:
-    """Those that are open, in the order in which they came.
+    """The open connections, in the order in which they came.
 
-    A client that leaves replies untaken is cut off: they are room that others wait for. So is one
-    that does not end a message it began. Where no place is free, the oldest of those goes that have
-    never asked anything.
+    It cuts off a client that leaves replies untaken, as others wait for their room, and a client
+    that does not finish a message. If all places are taken and another client connects, the oldest
+    connection that has never asked anything is cut off.
     """
 
     def __init__(
@@ -82,15 +82,15 @@ class Sessions:
         self._requests = requests or RequestLimits()
         self._room = room or ReplyRoom(ReplyLimits(), traffic)
         self._looking: asyncio.TimerHandle | None = None
-        """The next look at them; None while there are none."""
+        """The timer of the next look at the connections; None while there are none."""
         self._connections_max = connections_max
         self._open: dict[Session, None] = {}
-        """Connections, oldest first; Traffic.connections of them."""
+        """The connections, oldest first; Traffic.connections is their number."""
         self._leaving: set[Session] = set()
-        """Those of `_open` that had to go for another, or found no place, and are not closed yet.
-        All others are connections_max at most."""
+        """Connections of `_open` that were cut off for another one, or found no place, and are not
+        closed yet. The others are connections_max at most."""
         self._one_closed = asyncio.Event()
-        """Set whenever one has closed: who ends the sessions waits for the last."""
+        """Set whenever a connection has closed; `end` waits for it."""
 
     def opened(self, session: Session) -> None:
         self._open[session] = None
@@ -101,7 +101,8 @@ class Sessions:
             self._make_room_for(session)
 
     def _make_room_for(self, session: Session) -> None:
-        # A burst comes within one turn of the loop, and nothing closes before the next one.
+        # A burst of connections arrives within one turn of the loop, and none closes before the
+        # next turn.
         silent = next(one for one in self._open if one is session or self._may_go(one))
         self._leaving.add(silent)
         if silent is session:
@@ -170,7 +171,9 @@ class Sessions:
         session.abort()
 
     async def end(self) -> None:
-        """Close all; whoever does not take its last replies in time is cut off."""
+        """Close all connections; a client that does not take its last replies in time
+        is cut off.
+        """
         for session in list(self._open):
             session.close()
         with contextlib.suppress(TimeoutError):

@@ -1,4 +1,5 @@
-"""Settings of one bookie: one YAML file, overridden by environment variables, checked at once.
+"""Settings of one bookie: a YAML file, overridden by environment variables, and checked at the
+start.
 
 Keys are camelCase. `BOOKIE_<SECTION>__<KEY>` overrides one value (`BOOKIE_DURABILITY__ACK=sync`,
 `BOOKIE_PORTS__RUN=0`); sections and keys are matched without regard to case. Every wrong value is a
@@ -38,7 +39,7 @@ ENVIRONMENT_PREFIX = "BOOKIE_"
 KIB = 1024
 MIB = 1024 * KIB
 LEASE_TRIES_MIN = 3
-"""Confirmations that may fail, one after another, before a lease runs out."""
+"""A lease must be at least this many times as long as the interval between confirmations."""
 
 
 class _Section(BaseModel):
@@ -48,8 +49,9 @@ class _Section(BaseModel):
 
 
 class Ports(_Section):
-    """TCP ports; 0 = any free one, written to `runtimeFile`. `stock`, for BookKeeper's own clients,
-    may be null: then there is none."""
+    """TCP ports; 0 = any free port, which the bookie writes to `runtimeFile`. `stock`, for
+    BookKeeper's own clients, may be null: then there is no such port.
+    """
 
     run: Annotated[int, Field(ge=0, le=65535)] = 3182
     stock: Annotated[int, Field(ge=0, le=65535)] | None = 3181
@@ -58,7 +60,7 @@ class Ports(_Section):
 
 
 class Directory(_Section):
-    """One directory, on a disk of its own; `volumeUid` as the platform knows the volume."""
+    """One directory, on a disk of its own. `volumeUid` is the volume's id on the platform."""
 
     directory: Path
     volume_uid: str = ""
@@ -85,55 +87,61 @@ class CookieFix(_Section):
 
 
 class StorageOptions(_Section):
-    """Sizes of one ledger directory's log and memory, in bytes; what is done to it, how often."""
+    """Sizes of a ledger directory's log and memory, in bytes, and how often the bookie maintains
+    it.
+    """
 
     ring_bytes: Annotated[int, Field(ge=12 * MIB, le=1024 * MIB)] = 32 * MIB
     log_file_bytes: Annotated[int, Field(ge=16 * MIB, le=4096 * MIB)] = 128 * MIB
     direct_io: Literal["auto", "on", "off"] = "auto"
     compaction_interval_seconds: PositiveFloat = 60.0
     compaction_bytes_per_second_busy: PositiveInt = 8 * MIB
-    """What compaction copies while normal adds come; without them as much as it can."""
+    """How much compaction copies while normal adds arrive; without them it copies as fast as it
+    can."""
     collect_interval_seconds: PositiveFloat = 60.0
     collect_grace_seconds: PositiveFloat = 900.0
-    """A deleted ledger's entries go when two looks so far apart have missed it."""
+    """The bookie drops a deleted ledger's entries when two looks this far apart have missed it."""
     collect_share_max: Annotated[float, Field(gt=0, le=1)] = 0.25
-    """Of the ledgers of this bookie: if more would go at once, a person is asked."""
+    """Share of this bookie's ledgers: if a collection would drop more at once, a person must
+    approve it."""
     collect_brake_from: PositiveInt = 20
-    """Fewer ledgers than this go without, however large a share they are."""
+    """Fewer ledgers than this need no approval, however large a share they are."""
 
 
 class Limits(_Section):
-    """Bounds of what clients may ask of this bookie at once."""
+    """Limits for what clients may ask of this bookie at once."""
 
     connections: PositiveInt = 4096
     read_threads: Annotated[int, Field(ge=1, le=64)] = 4
     reads_in_flight: PositiveInt = 256
     reply_bytes: Annotated[int, Field(ge=16 * MIB)] = 64 * MIB
-    """Replies to reads, of all connections, that are being read or that clients have not taken."""
+    """Bytes of replies to reads, over all connections, that are being read or that clients have not
+    taken."""
     reply_bytes_per_connection: Annotated[int, Field(ge=8 * MIB)] = 16 * MIB
     reply_seconds: PositiveFloat = 30.0
     """How long a client may leave a reply untaken before its connection is cut off."""
     request_bytes: Annotated[int, Field(ge=16 * MIB)] = 256 * MIB
-    """Of what clients of the data ports have sent and no message was made of; beyond that, those go
-    whose message is incomplete for longest."""
+    """Bytes that clients of the data ports have sent as incomplete messages; beyond it the bookie
+    cuts off the clients whose message has been incomplete for the longest time."""
     request_seconds: PositiveFloat = 60.0
-    """Then a message that was begun has to be complete."""
+    """How long a client may take for one message before its connection is cut off."""
     control_connections: PositiveInt = 256
-    """Of the control plane."""
+    """Connections to the control plane."""
     control_calls: PositiveInt = 64
-    """At once; each may bring as much as a message may."""
+    """Calls of the control plane at once; each may be as large as a message may."""
     http_connections: PositiveInt = 64
     http_seconds: PositiveFloat = 30.0
-    """A connection to the HTTP port that has had no answer for so long is closed."""
+    """The bookie closes a connection to the HTTP port that has had no answer for so long."""
     recovery_bytes_per_second_busy: PositiveInt = 8 * MIB
-    """Recovery adds (repairs, recoveries) that are answered while normal adds come."""
+    """How fast the bookie answers recovery adds (of repairs and recoveries) while normal adds
+    arrive."""
 
 
 class Lease(_Section):
     """The right to answer as this bookie; see `server.lease`.
 
-    `seconds`: how long it lasts unconfirmed: longer than an ordinary outage of the metadata store.
-    `confirm_seconds`: between two confirmations.
+    `seconds`: how long it lasts without a confirmation; set it longer than an ordinary outage of
+    the metadata store. `confirm_seconds`: the time between two confirmations.
     """
 
     seconds: PositiveFloat = 75.0
@@ -150,17 +158,17 @@ class Lease(_Section):
 
     @property
     def wait_s(self) -> float:
-        """What another process waits."""
+        """How many seconds another process waits for this lease to end."""
         return outlasts_s(self.seconds)
 
 
 class Tls(_Section):
     """TLS on the ports of this bookie; see docs/security.md.
 
-    `directory`: its credentials, `tls.crt`, `tls.key` and `ca.crt`. `mode`: whether the data ports
-    take clients in plain beside those under TLS; the control plane takes none. `clients`: whether
-    they have to show a certificate on the data ports. `handshake_seconds`: then it has to be done.
-    `http`: the HTTP port is under TLS, too.
+    `directory`: the folder of its credentials, `tls.crt`, `tls.key` and `ca.crt`. `mode`: whether
+    the data ports also take clients without TLS; the control plane never does. `clients`: whether
+    clients of the data ports must show a certificate. `handshake_seconds`: how long a handshake may
+    take. `http`: whether the HTTP port is under TLS, too.
     """
 
     directory: Path
@@ -176,8 +184,9 @@ AuthenticationName = Annotated[
 
 
 class ZooKeeper(_Section):
-    """Of the session with ZooKeeper. `credentials_file`: YAML with scheme, user and password of a
-    user of ZooKeeper's own; null: nobody's."""
+    """The session with ZooKeeper. `credentials_file`: a YAML file with scheme, user and password of
+    a ZooKeeper user; null: the session logs in as no user.
+    """
 
     credentials_file: Path | None = None
 
@@ -185,7 +194,8 @@ class ZooKeeper(_Section):
 ServicePrincipal = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9._-]+/[A-Za-z0-9.:_-]+@[A-Za-z0-9._-]+$")
 ]
-"""Whole, so that neither DNS nor a file of Kerberos' has a say in who a bookie is."""
+"""The complete name of a principal, so that neither DNS nor Kerberos' configuration decides who a
+bookie is."""
 
 
 def _regex(text: str) -> str:
@@ -199,16 +209,17 @@ def _regex(text: str) -> str:
 class Authentication(_Section):
     """What stock clients must show before they may ask anything: BookKeeper's own authentication.
 
-    `mechanisms`: each is a way in: `tls`, a certificate that section `tls` verifies; `digest-md5`,
-    a user's password by SASL; `gssapi`, a ticket of Kerberos by SASL. `users_file`: lines
-    `name:realm:key`, as `htdigest` writes them. `realm`, `service_name`: what clients with a
-    password know this cluster by; Apache's know no other than these. `keytab`: has the key of
-    `principal`, which is what clients ask for a ticket to, `bookkeeper/HOST@REALM`.
-    `client_principals`: a regular expression that all of a client's principal matches; null: those
-    of that realm with `bookkeeper` in their name. `replay_cache`: the file of tickets that were
-    used; null: Kerberos' own. `login_seconds`: then a connection has to be authenticated.
-    `unauthenticated_connections`: so many wait for that; with one more, the one that waits longest
-    is cut off.
+    `mechanisms`: the ways to authenticate, each of which suffices: `tls`, a certificate that
+    section `tls` verifies; `digest-md5`, a user's password by SASL; `gssapi`, a Kerberos ticket by
+    SASL. `users_file`: a file with one line `name:realm:key` for each user, as `htdigest` writes
+    it. `realm`, `service_name`: the names by which clients with a password know this cluster;
+    Apache's clients know only the defaults. `keytab`: the file with the key of `principal`, for
+    which clients ask a ticket, `bookkeeper/HOST@REALM`. `client_principals`: a regular expression
+    that must match the whole principal of a client; null: principals of that realm with
+    `bookkeeper` in their name. `replay_cache`: the file of used tickets; null: Kerberos' own.
+    `login_seconds`: how long a connection may take to authenticate itself.
+    `unauthenticated_connections`: how many connections may be unauthenticated at a time; with one
+    more, the one that has waited longest is cut off.
     """
 
     mechanisms: Annotated[tuple[Literal["tls", "digest-md5", "gssapi"], ...], Field(min_length=1)]
@@ -242,8 +253,9 @@ class Authentication(_Section):
 
     @property
     def allowed_principals(self) -> str:
-        """The regular expression for principals of clients. Apache's bookies let in whoever
-        has `bookkeeper` in the name, if theirs is not set; here the realm counts, too."""
+        """The regular expression for principals of clients. If it is not set, Apache's bookies let
+        in every principal with `bookkeeper` in its name; this bookie also requires its own realm.
+        """
         if self.client_principals is not None:
             return self.client_principals
         assert self.principal is not None
@@ -279,12 +291,13 @@ RackName = Annotated[
 class BookieSettings(_Section):
     """All settings of one `bookie serve`.
 
-    `host`: a name, or a bare address of either family, that clients find in the registration.
-    `bind`: what to listen on, the host when None; `0.0.0.0` or `::` is every address of the
-    machine, of both families. `rack`: its network location, such as `/rack-a`; without it, what
-    `rackFile` says, which may come and change while the bookie serves. `advertised`: where
-    clients elsewhere reach it, `stock` and `run`, each as `host:port`; without, `advertisedFile`.
-    `authentication`: of stock clients; without, whoever reaches the port may ask.
+    `host`: the name, or the IPv4 or IPv6 address without brackets, under which clients find the
+    bookie in the registration. `bind`: the address to listen on, the host when None; `0.0.0.0` or
+    `::` means every address of the machine, of both families. `rack`: its network location, such as
+    `/rack-a`; without it the content of `rackFile`, which may appear and change while the bookie
+    serves. `advertised`: the addresses at which clients elsewhere reach it, `stock` and `run`, each
+    as `host:port`; without it the content of `advertisedFile`. `authentication`: how stock clients
+    authenticate; without it every client that reaches the port may ask.
     """
 
     bookie_id: BookieName
@@ -338,7 +351,7 @@ class BookieSettings(_Section):
 
 
 def load_settings(path: Path, environment: Mapping[str, str]) -> BookieSettings:
-    """Settings of the file with the environment's overrides; SettingsError says what is wrong."""
+    """Load the file and apply the environment's overrides; SettingsError says what is wrong."""
     try:
         with path.open(encoding="utf-8") as file:
             text = file.read(YAML_CHARACTERS_MAX + 1)
@@ -354,7 +367,7 @@ def load_settings(path: Path, environment: Mapping[str, str]) -> BookieSettings:
 
 
 def parse_settings(tree: Mapping[str, Any], *, source: str) -> BookieSettings:
-    """Settings of a parsed mapping; every mistake in it is named in one SettingsError."""
+    """Check a parsed mapping; one SettingsError names every mistake in it."""
     try:
         return BookieSettings.model_validate(tree)
     except ValidationError as error:
@@ -382,7 +395,7 @@ def apply_environment(tree: dict[str, Any], environment: Mapping[str, str]) -> N
 
 
 def _yaml_value(text: str, *, source: str) -> Any:
-    """The one value of a text, None for an empty one."""
+    """Parse the one YAML value in a text; None for an empty text."""
     try:
         documents = parse_yaml(text)
     except ValueError as error:
@@ -393,7 +406,9 @@ def _yaml_value(text: str, *, source: str) -> Any:
 
 
 def _section_of(annotation: Any) -> type[BaseModel] | None:
-    """What a field holds, be it optional or many of them; None when that is no section."""
+    """The section class that a field holds, also as an optional or in a tuple; None when it holds
+    none.
+    """
     for held in (annotation, *get_args(annotation)):
         if isinstance(held, type) and issubclass(held, BaseModel):
             return held

@@ -1,7 +1,7 @@
-"""What one running bookie knows of itself: phase, boot record, counters.
+"""The state of one running bookie: phase, lease, reasons to be read-only, counters.
 
-Written by the lifecycle and the request handlers in the event loop's thread; read by the control
-plane, the probes and the metrics.
+The lifecycle and the request handlers write it in the event loop's thread; the control plane, the
+probes and the metrics read it.
 """
 
 import logging
@@ -21,7 +21,9 @@ log = logging.getLogger(__name__)
 
 
 class ReadOnlyReason(Enum):
-    """Why adds are refused; the value is what people read, unless `switch_read_only` says more."""
+    """Why adds are refused. The value is the text for people, unless `switch_read_only` gets
+    another one.
+    """
 
     PERSON = "a person made it read-only"
     DRAIN = "its ledgers are to be moved away"
@@ -33,7 +35,7 @@ class ReadOnlyReason(Enum):
 
 
 class Phase(IntEnum):
-    """Where the bookie is in its life; the numbers are those of the control plane's proto."""
+    """The phase of the bookie's life; the numbers are those of the control plane's proto."""
 
     BOOTING = 1
     MARKING = 2
@@ -46,12 +48,12 @@ class Phase(IntEnum):
 
     @property
     def serves(self) -> bool:
-        """The data port is open."""
+        """True when the data ports are open."""
         return self in _PORTS_OPEN
 
 
 _WRITABLE: Final = Phase.SERVING
-"""Compared at every add: a module's global costs less than a member of an enum."""
+"""Compared at every add: a module global costs less than looking up an enum member."""
 _PORTS_OPEN: Final = (_WRITABLE, Phase.READ_ONLY, Phase.DRAINING)
 
 
@@ -66,65 +68,66 @@ class AuthFailure(Enum):
 
 
 class CutOff(Enum):
-    """Why a connection was refused, or ended for the sake of others."""
+    """Why a connection was refused, or cut off for the sake of others."""
 
     FULL = "full"
-    """As many are open as may be."""
+    """The maximum number of connections is open."""
     SILENT = "silent"
-    """It has never asked anything, and another one wants its place."""
+    """It has never asked anything, and another connection needs its place."""
     UNFINISHED = "unfinished"
-    """A message was begun long ago, and is not complete."""
+    """Its message began long ago and is not complete."""
     MEMORY = "memory"
-    """The same, and requests hold as much memory as they may."""
+    """Its message is not complete, and requests hold more memory than they may."""
     HTTP = "http"
-    """Of the HTTP port: too many, or without an answer for too long."""
+    """A connection to the HTTP port: there were too many, or it had no answer for too long."""
 
 
 @dataclass(slots=True)
 class Traffic:
     """Counters since the process started; bytes are those of whole frames. `connections` and
-    `long_polls`: those there are now."""
+    `long_polls`: how many there are now.
+    """
 
     runs_added: int = 0
-    """Runs of entries that were taken, from either wire."""
+    """Runs of entries that the bookie took, from either wire."""
     entries_added: int = 0
-    """Entries of these."""
+    """Entries in these runs."""
     bytes_added: int = 0
-    """Bytes of these."""
+    """Bytes of these runs."""
     reads: int = 0
-    """Reads that found something."""
+    """Reads that the storage answered."""
     bytes_read: int = 0
-    """Bytes that they found."""
+    """Bytes of frames that these reads found."""
     add_waits: Durations = field(default_factory=Durations)
-    """Of adds that wait for a disk, until they may be answered. None in memory mode."""
+    """How long adds waited for a disk until they could be answered; empty in memory mode."""
     read_waits: Durations = field(default_factory=Durations)
-    """Of reads, until what they ask for is found."""
+    """How long reads took until their entries were found."""
     fences: int = 0
-    """Fences that requests set."""
+    """Ledgers that a request fenced."""
     limbo_cleared: int = 0
-    """Ledgers that left limbo."""
+    """Ledgers whose limbo or unchecked mark was cleared."""
     reply_bytes: int = 0
-    """Of replies to reads that are being read, or that clients have not taken; now."""
+    """Bytes of replies that are being read or that clients have not taken, now."""
     slow_clients: int = 0
-    """Connections cut off because replies were left untaken for too long."""
+    """Connections cut off because their clients left replies untaken for too long."""
     refused: Counter[Status] = field(default_factory=Counter)
-    """Requests that were refused, by why."""
+    """Refused requests, by status."""
     connections: int = 0
     long_polls: int = 0
     stock_connections: Counter[str] = field(default_factory=Counter)
-    """Open connections of stock clients by version of their wire, `v2` or `v3`."""
+    """Open connections of stock clients, by version of their wire, `v2` or `v3`."""
     garbage: int = 0
-    """Connections closed because what came made no sense on the stock wire."""
+    """Stock connections closed because they sent malformed bytes."""
     tls_connections: Counter[str] = field(default_factory=Counter)
-    """Open connections that are under TLS, by port, `stock` or `run`."""
+    """Open connections under TLS, by port, `stock` or `run`."""
     tls_failures: Counter[str] = field(default_factory=Counter)
-    """Connections closed because no handshake came to its end, by port."""
+    """Connections closed because their TLS handshake did not succeed, by port."""
     cut_off: Counter[CutOff] = field(default_factory=Counter)
-    """Connections that were refused or ended for the sake of others, by why."""
+    """Connections that were refused, or cut off for the sake of others, by reason."""
     unauthenticated: int = 0
-    """Open connections of stock clients that may not ask anything yet; now."""
+    """Open connections of stock clients that are not authenticated yet, now."""
     authentication_failures: Counter[AuthFailure] = field(default_factory=Counter)
-    """Connections closed because they were not authenticated, by why."""
+    """Stock connections closed because they were not authenticated, by reason."""
 
 
 @dataclass(slots=True)
@@ -132,41 +135,42 @@ class BookieState:
     """The one mutable record of a running bookie."""
 
     on_change: Callable[[], None] = field(default=lambda: None, kw_only=True)
-    """Called after every change of any of these, so that nobody has to know which ones a ruling on
-    a request looks at. Counters (`traffic`) are no part of it. First, as `__init__` changes all."""
+    """Called after every change of a field, so that no code has to know which fields a ruling uses.
+    Counters (`traffic`) do not count. It is the first field, as `__init__` sets all others."""
     bookie_id: str
-    """Who this is; it never changes."""
+    """The id of this bookie; it never changes."""
     phase: Phase = Phase.BOOTING
     message: str = ""
-    """What people should know beside the phase; empty = nothing."""
+    """A sentence for people beside the phase; empty = none."""
     instance_id: str = ""
-    """Of the cluster; empty until the boot has ended, as `boot_epoch` is 0."""
+    """The cluster's instance id; empty until the boot has finished."""
     boot_epoch: int = 0
-    """Number of this boot; 0 until it is known."""
+    """The epoch of this boot; 0 until the boot has finished."""
     epoch_heard: int = 0
-    """Highest epoch of this bookie that anybody named."""
+    """The highest epoch of this bookie that a client or caller has named."""
     on_newer_epoch: Callable[[], None] = lambda: None
-    """Somebody named an epoch above this process's: another process may have booted."""
+    """Called when a client or caller names an epoch above this process's: another process may have
+    booted."""
     metadata_rolled_back: str = ""
-    """What shows that the metadata store was put back to an earlier state; empty = nothing."""
+    """What shows that the metadata store was put back to an earlier state; empty = nothing does."""
     collection_held: str = ""
-    """Why the brake of collection waits for a person; empty = it does not."""
+    """Why the collection waits for a person's approval; empty = it does not."""
     collection_plan: str = ""
-    """What that person's approval must name."""
+    """The id of the plan that the approval must name."""
     ledgers_missing: int = 0
-    """Held here, and missing in the last look at the metadata store."""
+    """How many ledgers this bookie holds that the last look at the metadata store lacked."""
     tombstones: int = 0
-    """Collected ledgers, by the last look."""
+    """How many tombstones there were at the last look."""
     traffic: Traffic = field(default_factory=Traffic)
     read_only_reasons: Mapping[ReadOnlyReason, str] = field(default_factory=dict)
-    """Why adds are refused now, each with a sentence for people; empty = writable. Replaced, never
-    changed, by `switch_read_only` alone."""
+    """Why adds are refused now, each with a sentence for people; empty = writable. Only
+    `switch_read_only` changes it, by replacing the mapping."""
     clock: Callable[[], float] = boot_time
-    """Seconds of this machine alone; runs on while it sleeps."""
+    """A clock of this machine, in seconds, that keeps running while the machine sleeps."""
     lease_until: float = math.inf
-    """By that clock: until then nobody else answers as this bookie."""
+    """Until then, by that clock, no other process answers as this bookie."""
     is_leased: bool = True
-    """As of the last `look_at_lease`."""
+    """Whether the lease held at the last `look_at_lease`."""
 
     def __setattr__(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
@@ -177,7 +181,9 @@ class BookieState:
         return self.phase is _WRITABLE and not self.read_only_reasons
 
     def look_at_lease(self) -> bool:
-        """Asked whenever bytes come: a process that slept must not answer as if it had not."""
+        """Check the lease; called whenever bytes arrive, as the process may have slept. Returns
+        whether the lease holds.
+        """
         if self.is_leased and self.clock() >= self.lease_until:
             self.is_leased = False
             self.switch_read_only(ReadOnlyReason.LEASE, True)
@@ -187,7 +193,7 @@ class BookieState:
         return self.is_leased
 
     def extend_lease(self, until: float) -> None:
-        """Confirmed: nobody else answers as this bookie until then."""
+        """Prolong the lease: no other process answers as this bookie until then."""
         self.lease_until = until
         if not self.is_leased:
             self.is_leased, self.message = True, ""
@@ -197,12 +203,13 @@ class BookieState:
 
     @property
     def identity(self) -> Identity:
-        """Who this process is; not confirmed before the boot has ended."""
+        """The identity of this process; complete once the boot has finished."""
         return Identity(self.instance_id, self.bookie_id, self.boot_epoch)
 
     def hear_epoch(self, epoch: int) -> None:
-        """Somebody names an epoch of this bookie. Above our own it ends the lease, until the
-        metadata store has confirmed that it is not true."""
+        """Note an epoch of this bookie that a client or caller has named. If it is above our own it
+        ends the lease, until the metadata store has confirmed our claim.
+        """
         if epoch > max(self.boot_epoch, self.epoch_heard):
             self.epoch_heard = epoch
             self.lease_until = self.clock()
@@ -215,11 +222,13 @@ class BookieState:
 
     @property
     def explanation(self) -> str:
-        """What people should know of the phase: what went wrong last, or why adds are refused."""
+        """A sentence for people about the phase: what went wrong last, or why adds are refused."""
         return self.message or "; ".join(self.read_only_reasons.values())
 
     def switch_read_only(self, reason: ReadOnlyReason, is_on: bool, words: str = "") -> None:
-        """Set or drop one reason to refuse normal adds; `words`: it, as people should read it."""
+        """Set or remove one reason to refuse normal adds; `words`: the text of the reason for
+        people.
+        """
         reasons = {key: why for key, why in self.read_only_reasons.items() if key != reason}
         if is_on:
             reasons[reason] = words or reason.value
@@ -227,7 +236,7 @@ class BookieState:
         self.settle_phase()
 
     def settle_phase(self) -> None:
-        """Between the three serving phases, the reasons decide."""
+        """Set the phase among the three serving ones, according to the reasons."""
         if not self.phase.serves:
             return
         if self.is_draining:
@@ -237,7 +246,9 @@ class BookieState:
         self._check()
 
     def _check(self) -> None:
-        """At the end of each change while it serves; in the event loop's thread."""
+        """Assert the invariants at the end of each change while the bookie serves; in the event
+        loop's thread.
+        """
         assert self.phase.serves and self.is_draining is (self.phase is Phase.DRAINING)
         assert self.is_writable is not bool(self.read_only_reasons)
         assert self.is_leased is (ReadOnlyReason.LEASE not in self.read_only_reasons)

@@ -1,9 +1,9 @@
-"""The stock port: BookKeeper's own clients, asking on its wire what `operations` answers.
+"""The stock port: it serves BookKeeper's own clients, on BookKeeper's wire, through `operations`.
 
-One connection: bytes -> `wire.stock` (versions 2 and 3, by connection) -> adds gathered
-into runs, reads into ranges -> a queue of pieces of work, done in order. A piece for which there is
-no room stays in front, the socket is not read, and nothing behind it is begun. What one buffer held
-is all that can wait so.
+One connection: bytes -> `wire.stock` (versions 2 and 3, by connection) -> adds gathered into runs,
+reads into ranges -> a queue of pieces of work, done in order. A piece for which there is no room
+stays in front; meanwhile the connection begins no other piece and stops reading its socket. So only
+requests of one buffer can wait there.
 """
 
 import asyncio
@@ -55,13 +55,17 @@ from bookie.wire.stock.wire import Wire
 log = logging.getLogger(__name__)
 
 GREETING_WAIT_S: Final = 0.1
-"""A client that has greeted and wants TLS says so within this: it sends both as it connects."""
+"""Seconds after its greeting within which a client asks for TLS, if it wants it: it sends both when
+it connects."""
 HANDSHAKE_S_MIN: Final = 0.01
-"""For the rest of a handshake that begins in the last moment: loops want more than nothing."""
+"""The least time, in seconds, for the rest of a handshake that begins at the last moment: event
+loops need more than 0."""
 STRANGER_FRAME_BYTES_MAX: Final = 256 * 1024
-"""Of a client that is not authenticated: enough to tell it so, whatever it adds of usual sizes."""
+"""The longest frame of a client that is not authenticated: long enough to answer usual adds with
+UNAUTHORIZED."""
 STRANGER_READ_BYTES_MAX: Final = 64 * 1024
-"""From the socket at once: memory is touched as far as bytes come, for each of many."""
+"""How much is read at once from such a client: bytes that arrive occupy memory, for each of many
+clients."""
 
 
 class StockConnection(DataConnection):
@@ -73,28 +77,31 @@ class StockConnection(DataConnection):
         self._wires = wires.StockConnection()
         self._blocks = BlockScan()
         self._work: deque[Work] = deque()
-        """Requests that came and are not begun: they are begun in their order."""
+        """Requests that have arrived and are not begun; they are begun in order."""
         self._is_working = False
-        """`_work` is being taken: a request that comes meanwhile is queued behind it."""
+        """True while `_work` is being done: a request that arrives meanwhile is queued behind
+        it."""
         self.version = ""
-        """Of the wire, once the first frame has shown it."""
+        """The version of the wire, once the first frame has shown it; empty before."""
         self._origin: Origin | None = None
-        """Of the requests that came last; None before the first."""
+        """The origin of the last requests; None before the first."""
         self._upgrade: asyncio.Task[None] | None = None
-        """The TLS handshake that a client asked for; None: there was none."""
+        """The TLS handshake that the client asked for; None when there was none."""
         self._awaited = ""
-        """Its address while START_TLS is answered and nothing of the handshake has come."""
+        """The client's address while START_TLS is answered and no byte of the handshake has
+        arrived; empty otherwise."""
         self._opening: Opening | None = None
-        """Until it is known whether the client wants TLS; None where there is none."""
+        """The parser of the first requests, until it is known whether the client wants TLS; None
+        without TLS."""
         self._patience: asyncio.TimerHandle | None = None
-        """After it, a client that has greeted does not want TLS, or one that has asked for it does
-        not begin; None when neither is waited for."""
+        """The timer after which a client that has greeted counts as not wanting TLS, or a client
+        that has asked for TLS counts as not beginning; None when nothing is awaited."""
         self.is_authenticated = True
-        """`stock_authentication` says otherwise, where there is any."""
+        """Whether the client may ask; `stock_authentication` sets it to False, if there is one."""
 
     @property
     def lacks_tls(self) -> bool:
-        """It must be under TLS, and is not."""
+        """True when the connection must be under TLS and is not."""
         return self._service.tls_is_required and not self.is_secure
 
     @property
@@ -103,16 +110,18 @@ class StockConnection(DataConnection):
 
     @property
     def certificate(self) -> Mapping[str, Any]:
-        """The client's, verified, as `ssl` shows it; empty without one."""
+        """The client's verified certificate, as `ssl` shows it; empty without one."""
         transport = self._transport
         return {} if transport is None else transport.get_extra_info("peercert") or {}
 
     def send(self, buffers: Sequence[Buffer]) -> None:
-        """Queue an answer; it leaves with the others of this loop turn."""
+        """Queue an answer; it leaves with the others of this turn of the loop."""
         self._send(buffers)
 
     def authenticate(self, wire: Wire, request: Auth) -> bool:
-        """False: it is not judged yet, and comes again after `resume`."""
+        """Answer an AUTH. False when it is not judged yet: then it is passed in again after
+        `resume`.
+        """
         authentication = self._service.authentication
         reply = NOTHING_ASKED if authentication is None else authentication.reply(self, request)
         if reply is NoReply.YET:
@@ -129,16 +138,17 @@ class StockConnection(DataConnection):
         return buffer if is_known else buffer[:STRANGER_READ_BYTES_MAX]
 
     def do(self, work: Work) -> None:
-        """Now, or when all that waits is done."""
+        """Do the work now, or after all waiting work."""
         self._work.append(work)
         self._go_on()
 
     def resume(self) -> None:
         if self._opening is not None and self.is_secure:
-            # Before what comes under TLS is taken: the certificate may let it in.
+            # Do this before messages that arrived under TLS are taken: the certificate may
+            # authenticate the client.
             self._service.note_tls(self)
             self._end_opening()
-        if self._write_paused:  # resumed again when the client has taken its answers
+        if self._write_paused:  # it is resumed again when the client has taken its answers
             self._blocked = False
             return
         self._blocked = False
@@ -186,7 +196,7 @@ class StockConnection(DataConnection):
         return consumed
 
     def _parse(self, view: memoryview) -> tuple[Wire, Sequence[Request | AddBlock], int]:
-        """Parses whole blocks of adds first, then single requests."""
+        """Parse whole blocks of adds first, then single requests."""
         found: list[Request | AddBlock] = []
         wire, at = self._wires.wire, 0
         while (block := self._blocks.find(wire, view[at:])) is not None:
@@ -203,7 +213,9 @@ class StockConnection(DataConnection):
         return self._origin
 
     def _take_opening(self, opening: Opening, view: memoryview) -> int:
-        """The client's first words, where there is TLS; how many bytes are done with."""
+        """Handle the client's first requests if the port has TLS; returns how many bytes were
+        taken.
+        """
         tls = self._service.tls
         assert tls is not None  # else there is no opening
         try:
@@ -223,7 +235,7 @@ class StockConnection(DataConnection):
             self._awaited, self._upgrade = "", self._loop.create_task(shaking)
             return len(view)
         elif opening.is_asked:
-            self._expect(0)  # a greeting, of which there may be more
+            self._expect(0)  # a greeting, of which more bytes may follow
         elif word.is_over:
             self._stop_waiting()
             self._end_opening()
@@ -234,12 +246,12 @@ class StockConnection(DataConnection):
         return word.bytes_taken
 
     def _wait(self, seconds: float, then: Callable[[], None]) -> None:
-        """For what comes next, and no more for what was waited for."""
+        """Start the timer for what is awaited next, in place of the former one."""
         self._stop_waiting()
         self._patience = self._loop.call_later(seconds, then)
 
     def _stop_waiting(self) -> float:
-        """How much longer it would have waited."""
+        """Stop the timer; returns how many seconds were left."""
         patience, self._patience = self._patience, None
         if patience is None:
             return 0
@@ -247,7 +259,9 @@ class StockConnection(DataConnection):
         return patience.when() - self._loop.time()
 
     def _miss_handshake(self) -> None:
-        """The client was answered, and has not begun."""
+        """End the connection: the client got the answer to START_TLS and has not begun the
+        handshake.
+        """
         peer, self._awaited = self._awaited, ""
         self._count_no_tls(peer, "no handshake behind START_TLS")
         self.abort()
@@ -257,14 +271,14 @@ class StockConnection(DataConnection):
         log.warning("close connection from %s: no TLS: %s", peer, why)
 
     def _end_opening(self) -> None:
-        """A greeting is answered now: the client is under TLS, or does not want it."""
+        """Answer the greeting now: the client is under TLS, or does not want it."""
         opening, self._opening = self._opening, None
         if opening is not None and opening.greeting is not None:
             wire, greeting = opening.greeting
             self.do(partial(self._service.take, self._origin_on(wire), greeting))
 
     async def _start_tls(self, tls: PortTls, first: bytes, peer: str, seconds: float) -> None:
-        """`first`: what came of the handshake. `seconds`: what is left for the rest of it."""
+        """Do the handshake. `first`: its bytes so far. `seconds`: the time left for it."""
         try:
             await self._secure(
                 tls.context(),
@@ -302,11 +316,11 @@ class StockService:
     ) -> None:
         self.tls = tls
         self.authentication = authentication
-        """None: whoever reaches the port may ask."""
+        """None = every client that reaches the port may ask."""
         self.greeting_bytes_max = 0 if authentication is None else authentication.greeting_bytes_max
-        """Of a token that may come before a handshake."""
+        """The longest authentication token that may arrive before a handshake."""
         self.tls_is_required = tls is not None and tls.is_required
-        """Requests before a handshake are refused."""
+        """True when requests before a handshake are refused."""
         self._operations = operations
         self._sessions = sessions
         self._state = operations.state
@@ -323,8 +337,8 @@ class StockService:
             ListEntries: facts.list_entries,
             BookieInfo: facts.bookie_info,
         }
-        """What takes a request of each kind; False = there is no room for it now: the work stays
-        first in line, and is tried again after `resume`."""
+        """The handler of each kind of request. False = there is no room now: the work stays first
+        in the queue, and is tried again after `resume`."""
 
     def opened(self, connection: StockConnection) -> None:
         if connection.is_secure:
@@ -344,34 +358,37 @@ class StockService:
             self._state.traffic.tls_connections["stock"] -= 1
 
     def left(self, connection: StockConnection, size: int) -> None:
-        """See `DataConnection.owe`."""
+        """`size` bytes of read replies have left; see `DataConnection.owe`."""
         self._operations.replies_left(connection, size)
 
     def note_version(self, connection: StockConnection, wire: Wire) -> None:
-        """Count the connection once it is known what it speaks."""
+        """Count the connection once its version of the wire is known."""
         if not connection.version:
             connection.version = "v2" if isinstance(wire, V2) else "v3"
             self._state.traffic.stock_connections[connection.version] += 1
 
     def note_tls(self, connection: StockConnection) -> None:
-        """It is under TLS now."""
+        """Note that the connection is under TLS now."""
         self._state.traffic.tls_connections["stock"] += 1
         if self.authentication is not None:
             self.authentication.secured(connection)
 
     def count_tls_failure(self) -> None:
-        """A connection is about to be closed."""
+        """Count a connection that is about to be closed for lack of TLS."""
         self._state.traffic.tls_failures["stock"] += 1
 
     def count_garbage(self) -> None:
-        """A connection is about to be closed; `connections` logs why."""
+        """Count a connection that is about to be closed for malformed bytes; `connections` logs
+        why.
+        """
         self._state.traffic.garbage += 1
 
     def plan(self, origin: Origin, requests: Sequence[Request | AddBlock]) -> Iterator[Work]:
-        """What to do for these requests. Whatever is no add or plain read divides them: what came
-        before it is begun before it."""
+        """Make pieces of work from these requests. Adds and plain reads are gathered up to the next
+        request of another kind, so that they begin before it.
+        """
         if len(requests) == 1 and isinstance(only := requests[0], Add):
-            # Of a client that waits for each answer: there is nothing to gather.
+            # The client waits for each answer: there is nothing to gather.
             yield partial(
                 self._add, origin, run_of([only], only.entry_id, CONSECUTIVE, origin.wire)
             )
@@ -422,7 +439,7 @@ class StockService:
         return True
 
     def take(self, origin: Origin, request: Request) -> bool:
-        """Any other request."""
+        """Carry out any other request."""
         if isinstance(request, Refused):
             self._state.traffic.refused[Status.BAD_REQUEST] += 1
             log.debug("refuse a request: %s", request.why)
@@ -430,7 +447,8 @@ class StockService:
         elif isinstance(request, Auth):
             return origin.client.authenticate(origin.wire, request)
         elif isinstance(request, StartTls):
-            # There is none, or it was not the first request: then answers may be under way.
+            # This port has no TLS, or START_TLS was not the first request, so that answers may be
+            # under way.
             origin.client.send([origin.wire.answer_start_tls(request, Outcome.BAD_REQUEST)])
         elif (status := self._refusal(origin)) is not None:
             self._refuse(origin, [request], status)
@@ -439,8 +457,9 @@ class StockService:
         return True
 
     def _refusal(self, origin: Origin) -> Status | None:
-        """What every request is answered while this bookie serves nobody, or not this client; None
-        when it does."""
+        """The status for every request while this bookie does not serve, or not this client; None
+        when it does.
+        """
         if not self._state.phase.serves:
             return Status.NOT_READY
         return Status.UNAUTHORIZED if origin.client.is_barred else None

@@ -1,8 +1,8 @@
-"""Adds of stock clients, which come one by one, gathered into runs.
+"""Gathers the adds of stock clients, which arrive one by one, into runs.
 
-What one read of the socket brings is taken together: per ledger the entries are put into frames of
-rising ids, consecutive ones or, where an ensemble is striped, in its pattern. The codec has checked
-each entry against its request, so the frames need no second look.
+All adds of one read of the socket are taken together. The entries of each ledger go into frames of
+rising ids, consecutive or, if the ensemble is striped, in its pattern. The codec has checked each
+entry against its request, so the frames need no further check.
 """
 
 import struct
@@ -35,18 +35,18 @@ from bookie.wire.stock.messages import Add, Outcome
 from bookie.wire.stock.wire import Wire
 
 ENTRIES_BYTES_MAX: Final = FRAME_BYTES_MAX - FRAME_HEADER_BYTES
-"""Of the entries of one run, each with its place in the length column."""
+"""The most bytes that the entries of one run take, with their fields in the length column."""
 _COLUMN_BYTES: Final = 4
 _LAC: Final = struct.Struct(">16xq")
 _entry_id = attrgetter("entry_id")
 
 Answers = Callable[[Outcome], Buffer]
-"""The answers to all adds of a run, which come to the same end."""
+"""Makes the answers to all adds of a run, which have the same outcome."""
 Rows = NDArray[np.intp] | slice
 
 
 class Run(NamedTuple):
-    """One frame to store, and the answers to the adds that are in it."""
+    """One frame to store, and the answers to its adds."""
 
     frame: RunFrame
     master_key: bytes
@@ -54,7 +54,7 @@ class Run(NamedTuple):
 
     @property
     def is_storable(self) -> bool:
-        """False: there are no such entry ids."""
+        """False when an entry id is too large to exist."""
         return self.frame.last_entry_id <= ENTRY_ID_MAX
 
 
@@ -65,9 +65,9 @@ class AddGather:
         self._wire = wire
         self._buffers = buffers
         self._groups: list[_Group | AddBlock] = []
-        """Adds of one turn in the order in which they came; empty between turns."""
+        """The groups of adds, in order of arrival."""
         self._open: dict[LedgerId, _Group] = {}
-        """The last group of each ledger: an add never goes before one of its ledger."""
+        """The last group of each ledger; an add never overtakes another one of its ledger."""
 
     def add(self, request: Add) -> None:
         group = self._open.get(request.ledger_id)
@@ -82,7 +82,7 @@ class AddGather:
         self._groups.append(block)
 
     def runs(self) -> Iterator[Run]:
-        """What was collected, each ledger's adds in the order in which they came."""
+        """Make the runs; each ledger's adds stay in order of arrival."""
         for group in self._groups:
             if isinstance(group, AddBlock):
                 yield from _block_runs(group, self._buffers)
@@ -94,24 +94,25 @@ class AddGather:
 
 
 class _Group:
-    """Adds of one ledger with one key and one right, by rising ids."""
+    """Adds of one ledger with one key, all normal or all of recovery, with rising ids."""
 
     __slots__ = ("is_recovery", "last", "master_key", "requests", "room")
 
     def __init__(self, first: Add) -> None:
         self.requests: list[Add] = []
-        """By rising entry ids, with gaps or without; empty only until `takes` got `first`."""
+        """The adds by rising entry ids, with or without gaps; empty only until `takes` got
+        `first`."""
         self.master_key = first.master_key
-        """Of every request in it."""
+        """The master key of every add in it."""
         self.is_recovery = first.is_recovery
-        """Every request is a recovery add; False: none is."""
+        """True when every add is a recovery add, False when none is."""
         self.last = NO_ENTRY
-        """The entry id of the last request."""
+        """The entry id of the last add."""
         self.room = ENTRIES_BYTES_MAX
-        """Bytes that may still come, entries with what each takes in the frame's columns."""
+        """Bytes that still fit, counting entries and their fields in the frame's columns."""
 
     def takes(self, request: Add) -> bool:
-        """True when the request went into this group, at its end."""
+        """Append the add to this group if it fits there; returns whether it did."""
         needed = len(request.entry) + _COLUMN_BYTES
         if (
             request.entry_id <= self.last
@@ -140,10 +141,13 @@ class _Group:
 
 
 def run_of(requests: Sequence[Add], first: EntryId, pattern: Pattern, wire: Wire) -> Run:
-    """The run of adds of one ledger with one key and one right, whose ids follow the pattern."""
+    """Make the run of adds of one ledger and one key, all normal or all of recovery, whose ids
+    follow the pattern.
+    """
     ledger_id, _first, master_key, entry, is_recovery, _deferred, _tag = requests[0]
     entries = [entry] if len(requests) == 1 else [request.entry for request in requests]
-    # Also the newest entry of a resent run may carry an older LAC than one before it.
+    # The highest of all: the newest entry of a resent run may carry a lower LAC than an earlier
+    # entry.
     lac = EntryId(max(NO_ENTRY, *[_LAC.unpack_from(entry)[0] for entry in entries]))
     flags = FLAG_RECOVERY if is_recovery else 0
     frame = _built(ledger_id, first, entries, lac, pattern, flags, None)
@@ -151,11 +155,11 @@ def run_of(requests: Sequence[Add], first: EntryId, pattern: Pattern, wire: Wire
 
 
 def _spans(ids: NDArray[np.int64]) -> Sequence[tuple[EntryId, int, Pattern]]:
-    """First id, count and pattern of each run that these rising ids make, in their order."""
+    """First id, count and pattern of each run that these rising ids make, in order."""
     first, last, count = EntryId(int(ids[0])), int(ids[-1]), len(ids)
     if last - first + 1 == count:
         return [(first, count, CONSECUTIVE)]
-    if last > ENTRY_ID_MAX:  # refused as they are
+    if last > ENTRY_ID_MAX:  # they will be refused
         return [(EntryId(int(each)), 1, CONSECUTIVE) for each in ids]
     return EntrySet.from_bounds(ids, ids).runs()
 
@@ -173,7 +177,7 @@ def _block_runs(block: AddBlock, buffers: FrameBuffers) -> Iterator[Run]:
 
 
 def _by_ledger(ledgers: NDArray[np.int64]) -> Iterator[NDArray[np.intp]]:
-    """The rows of each ledger, in the order in which they came."""
+    """The row numbers of each ledger, in order of arrival."""
     if (ledgers == ledgers[0]).all():
         yield np.arange(len(ledgers))
         return
@@ -182,7 +186,9 @@ def _by_ledger(ledgers: NDArray[np.int64]) -> Iterator[NDArray[np.intp]]:
 
 
 def _rising(block: AddBlock, rows: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
-    """Rows of one ledger, cut where ids do not rise, another key comes, or a frame would burst."""
+    """Cut the rows of one ledger where ids do not rise, the key changes, or a frame would be too
+    long.
+    """
     ids, keys = block.entry_ids[rows], block.keys[rows]
     is_cut = (np.diff(ids) <= 0) | (keys[1:] != keys[:-1]).any(axis=1)
     rows_max = ENTRIES_BYTES_MAX // (block.layout.entry_bytes + _COLUMN_BYTES)
@@ -192,7 +198,7 @@ def _rising(block: AddBlock, rows: NDArray[np.intp]) -> Iterator[NDArray[np.intp
 
 
 def _stepped(rows: NDArray[np.intp]) -> Rows:
-    """The same rows as a slice where they lie at equal distances: then nothing is copied twice."""
+    """The rows as a slice if they are at equal distances: then numpy makes no extra copy."""
     first, last, count = int(rows[0]), int(rows[-1]), len(rows)
     step = (last - first) // (count - 1) if count > 1 else 1
     is_even = count < 3 or bool((np.diff(rows) == step).all())

@@ -1,4 +1,6 @@
-"""Whom a stock request came from, on which version of the wire, and how it is refused."""
+"""The origin of a stock request: its client and version of the wire; and how to
+refuse the request.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
@@ -24,10 +26,10 @@ from bookie.wire.stock.wire import Wire
 Answerable = Add | Read | BatchRead | ReadLac | WriteLac | Force | ListEntries | BookieInfo
 
 NO_KEY: Final = b""
-"""Of requests that fence and write nothing: no key is looked at."""
+"""The key of requests that neither fence nor write: it is not checked."""
 
 Work = Callable[[], bool]
-"""One piece of work; False: no room for it now, nothing happened."""
+"""One piece of work; returns False when there is no room for it now and nothing happened."""
 
 
 class Client(Asker, Protocol):
@@ -35,33 +37,39 @@ class Client(Asker, Protocol):
 
     @property
     def is_barred(self) -> bool:
-        """It must be under TLS or authenticated, and is not: nothing is done for it."""
+        """True when the client must be under TLS or authenticated and is not: then its requests are
+        refused.
+        """
 
     def send(self, buffers: Sequence[Buffer]) -> None:
-        """Queue an answer; it leaves with the others of this loop turn."""
+        """Queue an answer; it leaves with the others of this turn of the loop."""
 
     def authenticate(self, wire: Wire, request: Auth) -> bool:
-        """Answer an AUTH; close where it is refused. False: it is not judged yet, see `Work`."""
+        """Answer an AUTH, and close if it is refused. False when it is not judged
+        yet; see `Work`.
+        """
 
     def do(self, work: Work) -> None:
-        """Now, or when all that waits before it is done."""
+        """Do the work now, or after all work that waits before it."""
 
 
 class Origin(NamedTuple):
-    """Where a request came from. The wire is that of the request: a connection may change it."""
+    """Where a request came from. `wire` is the version that the request used: a connection may
+    change it.
+    """
 
     client: Client
     wire: Wire
 
     def refuse(self, request: Answerable, status: Status) -> None:
-        """Answer with nothing but the status, which is not OK."""
+        """Answer a request with a status that is not OK."""
         outcome = outcome_of(status)
         assert outcome is not Outcome.OK
         self.client.send(_answer(self.wire, request, outcome))
 
 
 def _answer(wire: Wire, request: Answerable, outcome: Outcome) -> Sequence[Buffer]:
-    """The answer of each request that has nothing but an outcome."""
+    """Encode an answer that has only an outcome."""
     match request:
         case Add():
             return [wire.answer_add(request, outcome)]

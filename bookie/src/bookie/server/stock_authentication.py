@@ -1,11 +1,13 @@
-"""Who may ask on the stock port: each connection is barred until its client has shown who it is.
+"""Authentication on the stock port: each connection is barred until its client has shown who it is.
 
-By a certificate, which the TLS handshake has verified; or by SASL in AUTH messages, as to Apache's
-bookie with its SASL plugin: whatever else is asked before gets UNAUTHORIZED. Apache's bookie leaves
-a wrong password or ticket without an answer, until its client's timeout; here it gets the code, and
-the connection ends. So a guess costs a connection, and none lives unauthenticated for long.
+A client shows that by a certificate, which the TLS handshake has verified, or by SASL in AUTH
+messages, as with the SASL plugin of Apache's bookie. Every other request before gets UNAUTHORIZED.
+Apache's bookie does not answer a wrong password or ticket, so its client waits for a timeout; this
+bookie answers with the code and ends the connection. So each guess costs a connection, and no
+connection stays unauthenticated for long.
 
-No message names the mechanism: who speaks first has a ticket, who is silent has a password.
+No message names the mechanism: a client whose first AUTH has a token sends a ticket, one whose
+first AUTH is empty has a password.
 """
 
 import asyncio
@@ -37,44 +39,45 @@ from bookie.wire.stock.tickets import TICKET_BYTES_MAX, TicketExchange
 log = logging.getLogger(__name__)
 
 HOST: Final = "bookkeeper"
-"""Whom stock clients ask for, whatever the bookie's address (`SASL_MD5_DUMMY_HOSTNAME`)."""
+"""The host that stock clients name, whatever the bookie's address (`SASL_MD5_DUMMY_HOSTNAME`)."""
 NONCE_BYTES: Final = 24
 LOOK_INTERVAL_S: Final = 5.0
-"""Between looks whether users who are in were taken out of the file."""
+"""Seconds between two checks whether connected users were removed from the file."""
 NAME_CHARACTERS_MAX: Final = 64
-"""Of a name in the log, which a stranger may have made up."""
+"""How many characters of a name are logged, as a stranger may have made it up."""
 
 
 class Entrant(Protocol):
-    """A connection that is let in or not."""
+    """A connection that must be authenticated."""
 
     is_authenticated: bool
 
     @property
     def peer(self) -> str:
-        """Its address."""
+        """The client's address, for messages."""
 
     @property
     def lacks_tls(self) -> bool:
-        """It must be under TLS, and is not."""
+        """True when the connection must be under TLS and is not."""
 
     @property
     def certificate(self) -> Mapping[str, Any]:
-        """The client's, verified, as `ssl` shows it; empty without one."""
+        """The client's verified certificate, as `ssl` shows it; empty without one."""
 
     def abort(self) -> None: ...
 
     def resume(self) -> None:
-        """What was not judged when it came is judged now: it is to ask again."""
+        """Pass the waiting AUTH in again, as it is judged now."""
 
 
 class NoReply(Enum):
-    """Why an AUTH is not answered."""
+    """Why an AUTH gets no answer."""
 
     EVER = "ever"
-    """It was refused before, or there is nothing to say."""
+    """The client was refused before, or expects no answer."""
     YET = "yet"
-    """It is being judged; `Entrant.resume` is called then, and `reply` is to be asked again."""
+    """The AUTH is being judged; `Entrant.resume` is called when it is, and `reply` must be called
+    again."""
 
 
 @dataclass(slots=True)
@@ -82,54 +85,58 @@ class Login:
     """One connection that is not authenticated yet."""
 
     deadline: asyncio.TimerHandle
-    """Ends the connection."""
+    """The timer that ends the connection."""
     exchange: Exchange | TicketExchange | None = None
-    """Of its AUTH messages; None before the first."""
+    """The exchange of its AUTH messages; None before the first."""
     judged: "asyncio.Future[Step] | None" = None
-    """What becomes of its last ticket or seal, which a thread reads; None while there is none."""
+    """The result for its last token, which a thread is computing; None when there is none."""
 
 
 class StockAuthentication:
-    """As the settings want it; SettingsError when the file of users cannot be used."""
+    """Authentication as the settings ask for it; SettingsError when the file of users cannot be
+    used.
+    """
 
     def __init__(self, settings: Authentication, traffic: Traffic) -> None:
         self._settings = settings
         self._traffic = traffic
         self._users: UsersFile | None = None
-        """None: passwords are no way in."""
+        """The users with passwords; None = passwords are not accepted."""
         if "digest-md5" in settings.mechanisms:
-            assert settings.users_file is not None  # the settings see to that
+            assert settings.users_file is not None  # the settings guarantee that
             self._users = UsersFile(settings.users_file, settings.realm)
         self._kerberos = Kerberos(settings) if "gssapi" in settings.mechanisms else None
-        """None: tickets are no way in."""
+        """The reader of tickets; None = tickets are not accepted."""
         self._service = Service(settings.realm, f"{settings.service_name}/{HOST}")
         self._logins: dict[Entrant, Login] = {}
-        """Of all open connections that are barred, but those that are about to be closed; the one
-        that came first is first."""
+        """The logins of all barred connections in order of arrival, without those about to be
+        closed."""
         self._user_of: dict[Entrant, str] = {}
-        """Of all open connections that a password has let in."""
+        """The user of each open connection that authenticated by password."""
         self._looking: asyncio.TimerHandle | None = None
-        """The next look at them; None while there are none."""
+        """The timer of the next check of these users; None while there are none."""
 
     @property
     def greeting_bytes_max(self) -> int:
-        """Of a client's first token, which a stock client sends before the TLS handshake."""
+        """The longest first token of a client; a stock client sends it before the TLS handshake."""
         return 0 if self._kerberos is None else TICKET_BYTES_MAX
 
     def opened(self, entrant: Entrant) -> None:
-        """From here on it is barred."""
+        """Bar a new connection until it is authenticated."""
         entrant.is_authenticated = False
         loop = asyncio.get_running_loop()
         deadline = loop.call_later(self._settings.login_seconds, self._expire, entrant)
         self._logins[entrant] = Login(deadline)
-        self.secured(entrant)  # who is let in at once crowds nobody out
+        self.secured(entrant)  # if it is let in at once, it displaces no other
         if len(self._logins) > self._settings.unauthenticated_connections:
-            # Who means it needs milliseconds: the longer one has waited, the less it is missed.
+            # An honest client needs milliseconds, so cut off the one that has waited longest.
             self._end(next(iter(self._logins)), AuthFailure.CROWD, "too many are")
         self._count()
 
     def secured(self, entrant: Entrant) -> None:
-        """It may be under TLS now; called before anything is taken that came under it."""
+        """Authenticate a connection that is under TLS by its certificate; called before any message
+        that arrived under TLS is taken.
+        """
         if "tls" in self._settings.mechanisms and entrant in self._logins:
             certificate = entrant.certificate
             if certificate:
@@ -143,15 +150,17 @@ class StockAuthentication:
             self._looking = None
 
     def reply(self, entrant: Entrant, request: Auth) -> AuthReply | NoReply:
-        """What an AUTH is answered; close after what is not OK."""
+        """The answer to an AUTH; the caller closes the connection after an answer
+        that is not OK.
+        """
         if entrant.is_authenticated:
-            # A client's last word after DIGEST-MD5, or one that its certificate has let in.
+            # The last message of DIGEST-MD5, or of a client that its certificate has authenticated.
             return NOTHING_ASKED
         login = self._logins.get(entrant)
         if login is None:
             return NoReply.EVER
         if entrant.lacks_tls:
-            # Nothing of a password is to be heard by others, be it a hash.
+            # Without TLS others could overhear a password, even if only as a hash.
             why = "TLS is required, and it is plain"
             return self._refuse(entrant, AuthFailure.PLAIN, "", why, has_ticket=_speaks(request))
         exchange = login.exchange = login.exchange or self._begun(request)
@@ -166,7 +175,7 @@ class StockAuthentication:
                 return sasl_reply(token)
             case Accepted(token, user):
                 self._let_in(entrant, f"{'ticket' if has_ticket else 'password'} of {user!r}")
-                if has_ticket:  # its client has taken itself for authenticated before
+                if has_ticket:  # its client counts itself as authenticated already
                     return NoReply.EVER
                 self._watch(entrant, user)
                 return sasl_reply(token)
@@ -175,7 +184,9 @@ class StockAuthentication:
                 return self._refuse(entrant, kind, user, why, has_ticket=has_ticket)
 
     def _begun(self, request: Auth) -> Exchange | TicketExchange | None:
-        """For a client's first AUTH; None: what it wants is no way in here."""
+        """Begin the exchange for a client's first AUTH; None when it asks for a mechanism that is
+        not accepted.
+        """
         if request.plugin_name != SASL:
             return None
         if self._kerberos is not None and _speaks(request):
@@ -187,7 +198,7 @@ class StockAuthentication:
     def _step(
         self, entrant: Entrant, login: Login, exchange: Exchange | TicketExchange, token: bytes
     ) -> Step | None:
-        """None: not yet."""
+        """Give a token to the exchange; None when a thread is still judging it."""
         if isinstance(exchange, Exchange):
             assert self._users is not None
             return exchange.step(token, self._users.keys())
@@ -205,7 +216,7 @@ class StockAuthentication:
             entrant.resume()
 
     def _watch(self, entrant: Entrant, user: str) -> None:
-        """As long as the user is in the file."""
+        """Watch a connection, which may stay as long as its user is in the file."""
         self._user_of[entrant] = user
         if self._looking is None and self._users is not None:
             self._schedule_look(self._users)
@@ -215,8 +226,9 @@ class StockAuthentication:
         self._looking = loop.call_later(LOOK_INTERVAL_S, self._look, users)
 
     def _look(self, users: UsersFile) -> None:
-        """Who was taken out of the file goes; whose password is another one now may stay, so that
-        passwords are changed without a gap."""
+        """Cut off connections whose user was removed from the file. If only the password was
+        changed they may stay, so that passwords can be changed without an interruption.
+        """
         keys = users.keys()
         for entrant in [found for found, user in self._user_of.items() if user not in keys]:
             user = self._user_of.pop(entrant)
@@ -263,12 +275,12 @@ class StockAuthentication:
 
 
 def _speaks(request: Auth) -> bool:
-    """The client has something to say first: a ticket."""
+    """True when the client's first AUTH has a token: a ticket."""
     return bool(request.payload)
 
 
 def _holder(certificate: Mapping[str, Any]) -> str:
-    """Whose it is, for the log."""
+    """The holder of a certificate, for the log."""
     principal = Principal.of_certificate(certificate)
     if principal is not None:
         return str(principal)

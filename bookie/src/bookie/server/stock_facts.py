@@ -1,4 +1,6 @@
-"""What stock clients ask of a ledger beside its entries: LACs, force, lists; and of the disks."""
+"""Requests of stock clients other than adds and reads of entries: LACs, force, lists of entries,
+disk space.
+"""
 
 from functools import partial
 
@@ -24,14 +26,16 @@ from bookie.wire.stock.messages import (
 
 
 class FactService:
-    """These requests of one bookie. All return False when there is no room."""
+    """Serves these requests of one bookie. Every method returns False when there is no room."""
 
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
 
     # LAC
     def read_lac(self, origin: Origin, request: ReadLac) -> bool:
-        """The LAC that a client signed and the last entry; in limbo neither is an answer."""
+        """Answer with the LAC as a client signed it and the last entry; refused when the bookie may
+        have forgotten entries.
+        """
         asked = LacRequest(request.ledger_id, NO_KEY, NO_ENTRY, 0)
         then = partial(self._read_last, origin, request)
         return self._operations.read_lac(origin.client, asked, fence=False, then=then)
@@ -78,7 +82,7 @@ class FactService:
     def _answer_lac(
         self, origin: Origin, request: ReadLac, entry: Buffer | None, *, absent: Status
     ) -> None:
-        """`absent`: what there is to say when there is neither a LAC nor an entry."""
+        """`absent`: the status to answer when there is neither a LAC nor an entry."""
         body = self._operations.lac_body(request.ledger_id) or None
         if body is None and entry is None:
             origin.refuse(request, absent)
@@ -87,14 +91,14 @@ class FactService:
         origin.client.send(answer)
 
     def write_lac(self, origin: Origin, request: WriteLac) -> bool:
-        """Kept as it is; answered when it is durable."""
+        """Store the LAC verbatim, and answer when it is durable."""
         asked = LacRequest(request.ledger_id, request.master_key, request.lac, 0)
         then = partial(_answer_write_lac, origin, request)
         return self._operations.write_lac(origin.client, asked, then=then, body=request.body)
 
     # Force
     def force(self, origin: Origin, request: Force) -> bool:
-        """OK when all that was taken is durable. A force has no key on this wire."""
+        """Answer OK when all entries added before are durable. A force has no key on this wire."""
         facts = self._operations.facts_of(request.ledger_id)
         if _never_had_any(facts):
             _answer_force(origin, request, Status.OK, None, "")
@@ -114,7 +118,9 @@ class FactService:
 
 
 def _never_had_any(facts: LedgerFacts) -> bool:
-    """A writer forces its whole ensemble; whoever got none of its entries has nothing to lose."""
+    """True when this bookie never got an entry of the ledger: a writer forces its whole ensemble,
+    also bookies without entries.
+    """
     return not (facts.is_known or facts.may_have_forgotten or facts.deleted)
 
 

@@ -1,8 +1,8 @@
-"""How a stock client reads: single entries, the last one, batches, fences, long polls.
+"""Serves the reads of stock clients: single entries, the last one, batches, fences, long polls.
 
-Only fences need the master key, and a fence is durable before anything is answered, be it an entry
-or a denial. What a bookie in limbo has it serves; what it has not, and which entry is its last one,
-is unknown.
+Only fences need the master key, and a fence is durable before the bookie answers with an entry or a
+denial. For a ledger in limbo the bookie serves the entries that it has; other entries, and which
+one is the last, are unknown.
 """
 
 from collections.abc import Sequence
@@ -24,19 +24,21 @@ from bookie.wire.stock.v2 import BATCH_ANSWER_BYTES, BATCH_ENTRY_BYTES
 
 
 def is_plain(request: Read) -> bool:
-    """One entry by its id and nothing else: such reads are gathered."""
+    """True for a read of one entry by its id and nothing else; such reads are gathered."""
     return not request.is_fencing and request.previous_lac is None and request.entry_id >= 0
 
 
 class ReadService:
-    """Reads of one bookie. What returns a bool returns False when there is no room."""
+    """Serves the reads of one bookie. A method that returns a bool returns False when there is no
+    room.
+    """
 
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
 
     # Entries by id
     def read_many(self, origin: Origin, requests: Sequence[Read]) -> bool:
-        """Plain reads of one ledger with rising ids, as one range."""
+        """Serve plain reads of one ledger with rising ids by one read of a range."""
         first, last = requests[0], requests[-1]
         asked = ReadRequest(
             first.ledger_id, first.entry_id, _bounded(last.entry_id), READ_BYTES_MAX, NO_KEY
@@ -57,7 +59,7 @@ class ReadService:
                 origin.refuse(request, status)
             return
         found = FoundEntries(reply, [request.entry_id for request in requests])
-        # Where runs lie between each other, some of a later id may be here and one before it not.
+        # With interleaved runs the reply may have an entry but not one before it.
         left = []
         for request in requests:
             if found.is_answered(request.entry_id):
@@ -68,7 +70,7 @@ class ReadService:
             origin.client.do(partial(self.read_many, origin, left))
 
     def read_one(self, origin: Origin, request: Read) -> bool:
-        """Any read that cannot be gathered with others."""
+        """Serve a read that cannot be gathered with others."""
         if request.is_long_poll:
             return self._poll(origin, request)
         if request.entry_id >= 0:
@@ -97,7 +99,7 @@ class ReadService:
             _answer_entry(origin, request, FoundEntries(reply, [entry_id]), entry_id)
 
     def _read_last(self, origin: Origin, request: Read) -> bool:
-        """The last entry: nobody knows it here while this bookie may have forgotten some."""
+        """Read the last entry, which is unknown while this bookie may have forgotten entries."""
         facts = self._operations.facts_of(request.ledger_id)
         if facts.is_here and not facts.may_have_forgotten and facts.last_entry_id >= 0:
             return self._read_id(origin, request, facts.last_entry_id)
@@ -116,7 +118,7 @@ class ReadService:
         _found: LacReply | None,
         _reason: str,
     ) -> None:
-        """`status`: whether the fence, if one was asked for, is durable."""
+        """`status` is OK when the fence, if one was asked for, is durable."""
         origin.refuse(request, absent if status is Status.OK else status)
 
     # Long polls
@@ -147,7 +149,7 @@ class ReadService:
             _answer_lac(origin, request, found.lac)
 
     def _read_next(self, origin: Origin, request: Read, lac: EntryId) -> bool:
-        """The entry behind the LAC that the client knew, along with the new LAC."""
+        """Read the entry after the LAC that the client knew, to answer it with the new LAC."""
         assert request.previous_lac is not None
         entry_id = EntryId(request.previous_lac + 1)
         asked = ReadRequest(request.ledger_id, entry_id, entry_id, 1, NO_KEY)
@@ -169,12 +171,13 @@ class ReadService:
         assert request.previous_lac is not None
         entry_id = EntryId(request.previous_lac + 1)
         entry = FoundEntries(reply, [entry_id]).entry(entry_id)
-        # Of a striped ledger it may be on others: the LAC alone is an answer, and no denial.
+        # In a striped ledger other bookies may have the entry: the LAC alone is an answer and does
+        # not deny it.
         _answer_lac(origin, request, lac, entry)
 
     # Batches
     def read_batch(self, origin: Origin, request: BatchRead) -> bool:
-        """Consecutive entries, as many as are here and fit the answer."""
+        """Read consecutive entries, as many as are here and fit the answer."""
         count = request.count_max if request.count_max > 0 else ENTRY_ID_MAX
         last = _bounded(request.first + count - 1)
         bytes_max = _frames_bytes_max(request)
@@ -204,10 +207,10 @@ class ReadService:
 
 
 def _frames_bytes_max(request: BatchRead) -> int:
-    """What run frames may weigh of which a whole answer is cut.
+    """How many bytes of run frames to read, so that they hold the entries of a full answer.
 
-    A stock client counts entries. Of a client that adds one by one each entry is a run with a
-    header of its own: as many headers come on top as entries may fit.
+    A stock client counts bytes of entries. If a client added one entry at a time, each entry is a
+    run with its own header: so add one header for each entry that may fit.
     """
     room = max(request.answer_bytes_max, 1)
     fitting = room // (BATCH_ENTRY_BYTES + ENTRY_HEADER_BYTES)
@@ -216,7 +219,7 @@ def _frames_bytes_max(request: BatchRead) -> int:
 
 
 def _fitting(found: FoundEntries, request: BatchRead) -> list[Buffer]:
-    """Consecutive entries from the first on; that one whatever its size."""
+    """Consecutive entries from the first on that fit the answer; the first one fits always."""
     entries: list[Buffer] = []
     room = min(request.answer_bytes_max, FRAME_BYTES_MAX) - BATCH_ANSWER_BYTES
     entry_id = request.first
@@ -244,5 +247,5 @@ def _answer_lac(origin: Origin, request: Read, lac: EntryId, entry: Buffer | Non
 
 
 def _bounded(entry_id: int) -> EntryId:
-    """No id beyond what a set of entries holds."""
+    """The id, or ENTRY_ID_MAX if it is larger."""
     return EntryId(min(entry_id, ENTRY_ID_MAX))

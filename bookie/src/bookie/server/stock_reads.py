@@ -1,7 +1,7 @@
-"""Reads of stock clients, which ask for entry by entry, answered from few reads of the storage.
+"""Gathers the reads of stock clients, which ask entry by entry, into few reads of the storage.
 
-Plain reads that one read of the socket brings are gathered per ledger while their ids rise, asked
-as one range, and cut out of the run frames that come back.
+The plain reads of one read of the socket are gathered by ledger while their ids rise. They become
+one read of a range, and their entries are cut out of its run frames.
 """
 
 from bisect import bisect_left, bisect_right
@@ -16,7 +16,8 @@ from bookie.wire.native import ReadReply
 from bookie.wire.stock.messages import Read
 
 GAP_MAX: Final = 16
-"""Ids between two reads of a range: a stripe's share, but no read of a ledger's other end."""
+"""The largest distance between the ids of two reads in one range: enough for a stripe, too small
+for a read at the other end of the ledger."""
 READS_TOGETHER_MAX: Final = 4096
 
 
@@ -25,9 +26,9 @@ class ReadGather:
 
     def __init__(self) -> None:
         self._groups: list[list[Read]] = []
-        """Reads of one turn, those of one ledger together; empty between turns."""
+        """The groups of reads, each of one ledger."""
         self._open: dict[LedgerId, list[Read]] = {}
-        """The group of a ledger that may still grow in this turn."""
+        """The group of each ledger that may still grow."""
 
     def add(self, request: Read) -> None:
         group = self._open.get(request.ledger_id)
@@ -41,18 +42,18 @@ class ReadGather:
         group.append(request)
 
     def groups(self) -> Iterator[Sequence[Read]]:
-        """Reads of one ledger with rising ids, near to each other."""
+        """The groups: reads of one ledger with rising ids, near to each other."""
         yield from self._groups
 
 
 class FoundEntries:
-    """What a read reply says of single entries."""
+    """Finds single entries in a read reply."""
 
     def __init__(self, reply: ReadReply, wanted: Sequence[int]) -> None:
-        """`wanted`: the ids that will be asked for, rising; a range will do."""
+        """`wanted`: the ids that will be looked up, rising; it may be a range."""
         self._reply = reply
         self._entries: dict[int, Buffer] = {}
-        """By entry id, those that were found."""
+        """The entries found, by id."""
         for run in reply.runs:
             self._cut(RunFrame.trusted(run), wanted)
 
@@ -69,11 +70,11 @@ class FoundEntries:
                 self._entries[entry_id] = frame.buffer[offsets[index] : offsets[index + 1]]
 
     def entry(self, entry_id: EntryId) -> Buffer | None:
-        """The entry verbatim, None when it is not among what was found."""
+        """The entry verbatim, None when it was not found."""
         return self._entries.get(entry_id)
 
     def status(self, entry_id: EntryId) -> Status:
-        """OK, or why there is no such entry; of one that was `answered` only."""
+        """OK, or why there is no such entry; only for ids with `is_answered`."""
         if entry_id in self._entries:
             return Status.OK
         if any(first <= entry_id <= last for first, last in self._reply.unknown):
@@ -81,10 +82,12 @@ class FoundEntries:
         return self._reply.absent
 
     def is_answered(self, entry_id: EntryId) -> bool:
-        """The reply went as far as this id."""
+        """True when the reply decides about this id."""
         return entry_id <= self._reply.answered_through or entry_id in self._entries
 
     @property
     def lac(self) -> EntryId | None:
-        """The LAC to tell along; None from one that may have forgotten: its LAC is no answer."""
+        """The LAC to send along; None if this bookie may have forgotten entries, as its LAC is no
+        answer then.
+        """
         return None if self._reply.absent is Status.UNKNOWN else self._reply.lac

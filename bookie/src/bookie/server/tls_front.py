@@ -1,10 +1,11 @@
-"""The first bytes of a connection to a data port that has TLS: a handshake, or a client in plain.
+"""Reads the first bytes of a connection to a data port that has TLS: a handshake, or a client
+without TLS.
 
 A TLS handshake begins with the byte 22. No message of ours or of BookKeeper's does: both begin with
-a length, which 22 would make 352 MiB or more. So one port takes both while a fleet moves to TLS,
-and a port that requires TLS can still say so to who comes without (`requests`, `stock`).
-Connections that say nothing, or do not end their handshake, are ended after `handshake_s`; they
-are bounded in number.
+a length, and 22 as its first byte would mean 352 MiB or more. So one port takes both kinds while a
+fleet moves to TLS, and a port that requires TLS can still tell a client that it does (`requests`,
+`stock`). Connections that send nothing, or do not finish their handshake, are closed after
+`handshake_s`; their number is bounded.
 """
 
 import asyncio
@@ -21,11 +22,11 @@ from bookie.wire.stock.opening import HANDSHAKE
 log = logging.getLogger(__name__)
 
 FIRST_BYTES: Final = 16 * 1024
-"""Taken before it is known who reads on."""
+"""How many bytes are read before the connection gets its protocol."""
 
 
 class TlsFronts:
-    """What the fronts of one port share."""
+    """The state that the fronts of one port share."""
 
     def __init__(
         self,
@@ -36,52 +37,52 @@ class TlsFronts:
         traffic: Traffic,
         waiting_max: int,
     ) -> None:
-        """`waiting_max`: connections that may be without a handshake at once."""
+        """`waiting_max`: how many connections may be without a finished handshake at once."""
         self.tls = tls
         self.make = make
         self.port = port
         self._traffic = traffic
         self._waiting_max = waiting_max
         self._waiting: dict[TlsFront, None] = {}
-        """Connections without a handshake now, the one that came first is first."""
+        """The connections without a finished handshake, in order of arrival."""
 
     def front(self) -> "TlsFront":
-        """For one more connection."""
+        """Make the front of a new connection."""
         return TlsFront(self)
 
     def came(self, front: "TlsFront") -> None:
-        """One more waits; where too many do, the one that has waited longest makes room.
+        """Note a new connection; if too many wait, close the one that has waited longest.
 
-        Who means it needs milliseconds: the longer one has waited, the less it is missed.
+        An honest client needs milliseconds, so the one that has waited longest is probably not one.
         """
         self._waiting[front] = None
         if len(self._waiting) > self._waiting_max:
             next(iter(self._waiting)).give_way()
 
     def left(self, front: "TlsFront") -> None:
-        """It waits no more."""
+        """Note that a connection no longer waits."""
         self._waiting.pop(front, None)
 
     def failed(self, peer: str, why: str) -> None:
-        """A connection ends before it was one."""
+        """Count and log a connection that failed before TLS."""
         self._traffic.tls_failures[self.port] += 1
         log.warning("close connection from %s to port %s: no TLS: %s", peer, self.port, why)
 
 
 class TlsFront(asyncio.BufferedProtocol):
-    """Reads the first bytes, then gives the connection to who reads on."""
+    """Reads the first bytes, then passes the connection to its protocol."""
 
     def __init__(self, fronts: TlsFronts) -> None:
         self._fronts = fronts
         self._loop = asyncio.get_running_loop()
         self._buffer = memoryview(bytearray(FIRST_BYTES))
-        """Where the first bytes land, of one read."""
+        """The buffer for the first read."""
         self._transport: asyncio.Transport | None = None
-        """None before it is connected and once it is not its any more."""
+        """None before the connection is open, and once it is passed on or gone."""
         self._patience: asyncio.TimerHandle | None = None
-        """When silence ends it; None exactly while no first byte is waited for."""
+        """The timer that ends a silent connection; None exactly while no first byte is awaited."""
         self._upgrade: asyncio.Task[None] | None = None
-        """The handshake; None: there was none."""
+        """The handshake; None when there is none."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -119,7 +120,7 @@ class TlsFront(asyncio.BufferedProtocol):
                 first=first, why_not=tls.why_not, seconds=tls.handshake_s,
             )  # fmt: skip
         except Exception as error:  # `ssl` parses what a stranger wrote: it raises ValueError, too
-            if self._transport is not None:  # else it had to give way, and that was said
+            if self._transport is not None:  # else `give_way` has logged it
                 self._fronts.failed(peer, str(error) or repr(error))
             transport.abort()
         else:
@@ -128,7 +129,7 @@ class TlsFront(asyncio.BufferedProtocol):
             self._end()
 
     def give_way(self) -> None:
-        """It is closed, since too many connections have not ended their handshake."""
+        """Close the connection, since too many have not finished their handshake."""
         transport = self._transport
         assert transport is not None
         self._fronts.failed(self._peer(), "too many connections have not ended theirs")
@@ -146,7 +147,7 @@ class TlsFront(asyncio.BufferedProtocol):
         return str(self._transport.get_extra_info("peername"))
 
     def _end(self) -> None:
-        """It waits no more: it is somebody's, or gone."""
+        """End the front: the connection is passed on or gone."""
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None

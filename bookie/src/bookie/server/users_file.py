@@ -1,9 +1,9 @@
-"""Who may come with a password: a file as `htdigest` writes it, one `name:realm:key` a line.
+"""The users with passwords: a file as `htdigest` writes it, with one `name:realm:key` a line.
 
-The key is the MD5 of `name:realm:password` in hex: with it one can come in as this user here, but
-the password is not in it. Of lines of other realms nothing is taken. Changes are read before the
-next exchange; a file that cannot be read then, or makes no sense, leaves the users who were there:
-an outage of a secret is no reason to refuse everybody.
+The key is the MD5 of `name:realm:password` in hex: whoever has it can authenticate as this user
+here, but does not have the password. Lines of other realms are ignored. A changed file is read
+before the next exchange. If it cannot be read or is malformed then, the former users stay: an
+outage of a secret is no reason to refuse everybody.
 """
 
 import logging
@@ -25,18 +25,18 @@ Stamp = tuple[int, int, int] | None
 
 
 class UsersFile:
-    """Keys of users as the file has them; SettingsError when it cannot be used at first."""
+    """The keys of the users in the file; SettingsError when the first read fails."""
 
     def __init__(self, path: Path, realm: str) -> None:
         self._path = path
         self._realm = realm
         self._stamp = _stamp(path)
-        """Of the file when it was last read, whether or not it could be."""
+        """The stamp of the file at the last read, whether or not that succeeded."""
         self._keys = _read(path, realm)
 
     def keys(self) -> Keys:
-        """As they are now."""
-        # One call of stat for each exchange, and no thread: Python hashes longer than that.
+        """The present keys by user; reads the file again if it has changed."""
+        # One call of stat for each exchange, without a thread: the hashing takes longer than that.
         stamp = _stamp(self._path)
         if stamp != self._stamp:
             self._stamp = stamp
@@ -44,7 +44,7 @@ class UsersFile:
         return self._keys
 
     def _read_again(self) -> None:
-        # No thread: it happens when somebody changes the file, and takes a microsecond a user.
+        # Without a thread: it happens only when the file changes, and takes a microsecond a user.
         try:
             self._keys = _read(self._path, self._realm)
             log.info("%s was read again: %d users", self._path, len(self._keys))
@@ -63,16 +63,16 @@ def _read(path: Path, realm: str) -> Mapping[str, bytes]:
         why = f"found {path}, which cannot be read ({error.strerror}), expected a file of users"
         raise SettingsError(f"{SETTING}: {why}") from error
     except UnicodeDecodeError:
-        # Not chained: it shows what the file holds.
+        # Not chained, as the cause shows the file's content.
         raise SettingsError(f"{SETTING}: found {path}, which is no UTF-8") from None
     except SettingsError as error:
         raise SettingsError(f"{SETTING}: found {path}: {error}") from error
 
 
 def _stamp(path: Path) -> Stamp:
-    """What changes when the file does; None where there is none."""
+    """A value that changes when the file does; None when there is no file."""
     try:
-        stat = os.stat(path)  # of what a link leads to: Kubernetes renews a secret by its link
+        stat = os.stat(path)  # follows links: Kubernetes renews a secret by its link
     except OSError:
         return None
     return stat.st_mtime_ns, stat.st_ino, stat.st_size

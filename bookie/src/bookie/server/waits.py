@@ -1,4 +1,4 @@
-"""Long polls for a LAC: who waits for which ledger, answered by an advance or by the timeout."""
+"""Long polls for a LAC: each is answered when the ledger's LAC advances, or at its timeout."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,15 +17,15 @@ class _Wait:
     """One long poll."""
 
     ledger_id: LedgerId
-    """Whose LAC is waited for."""
+    """The ledger whose LAC is awaited."""
     lac: EntryId
-    """What the asker has: only a higher one is an answer."""
+    """The LAC that the asker has; only a higher one is an answer."""
     asker: object
-    """The connection that asked, by identity; when it is gone, nobody is answered."""
+    """The connection that asked, compared by identity."""
     then: Callable[[], None]
-    """Called once: when the LAC is there, or the time is over."""
+    """Called once, when the LAC has advanced or the time is over."""
     timer: asyncio.TimerHandle | None = None
-    """None once it was called or taken back."""
+    """The timer of the timeout; None only until `add` has set it."""
 
 
 class LacWaits:
@@ -33,12 +33,13 @@ class LacWaits:
 
     def __init__(self, traffic: Traffic) -> None:
         self._waits: dict[LedgerId, dict[_Wait, None]] = {}
-        """Long polls by ledger, oldest first, none empty; Traffic.long_polls counts them."""
+        """The long polls by ledger, oldest first; no ledger without polls. Traffic.long_polls
+        counts them."""
         self._traffic = traffic
         self._loop = asyncio.get_running_loop()
 
     def add(self, asker: object, request: LacRequest, then: Callable[[], None]) -> bool:
-        """Call `then` once the ledger's LAC exceeds `request.lac`, or when the time is over.
+        """Call `then` once the ledger's LAC exceeds `request.lac`, or after the timeout.
 
         False when too many wait.
         """
@@ -52,14 +53,14 @@ class LacWaits:
         return True
 
     def lac_moved(self, ledger_id: LedgerId, lac: EntryId) -> None:
-        """Answer those that waited for less."""
+        """Answer the polls that waited for a LAC above a lower one."""
         waits = self._waits.get(ledger_id)
         if waits:
             for wait in [wait for wait in waits if wait.lac < lac]:
                 self._finish(wait)
 
     def forget(self, asker: object) -> None:
-        """The connection is gone: nobody to answer."""
+        """Drop the polls of a connection that is gone."""
         for waits in list(self._waits.values()):
             for wait in [wait for wait in waits if wait.asker is asker]:
                 self._remove(wait)
@@ -78,7 +79,7 @@ class LacWaits:
         self._traffic.long_polls -= 1
 
     def _check(self) -> None:
-        """For tests, between two events of the loop."""
+        """Assert the invariants between two events of the loop; for tests."""
         assert all(self._waits.values()), "the last poll of a ledger takes its entry along"
         assert self._traffic.long_polls == sum(map(len, self._waits.values())) <= WAITS_MAX
         for ledger_id, waits in self._waits.items():
