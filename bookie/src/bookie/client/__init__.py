@@ -1,6 +1,7 @@
-"""Client shells round the protocol core: connections, ledgers, the log of ledgers.
+"""The client: shells with I/O round the protocol core, for connections, ledgers and logs of
+ledgers.
 
-`writer`, `reader` and `recovery` run the cores of `protocol`; `pool` carries what they send, with a
+`writer`, `reader` and `recovery` run the cores of `protocol`; `pool` sends their messages, over a
 `channel` to each bookie. `bookkeeper_client` creates, opens and deletes ledgers; `log` is a
-replicated log of many. Start at `bookkeeper_client`.
+replicated log of many ledgers. Start at `bookkeeper_client`.
 """

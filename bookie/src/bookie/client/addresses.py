@@ -1,8 +1,10 @@
-"""Whom a client means by a bookie's id, and where it listens: the registrations, for a short while.
+"""The addresses of bookies and the identities that must answer there, cached from their
+registrations.
 
-Asked before a connection is made. A store that is away changes nothing: it must not cut off bookies
-that are not. But an address whose bookie the store says is not registered is forgotten, since
-others will use it. The highest epoch seen of each bookie is kept for good.
+A client looks here before it connects. If the metadata store is not reachable, the known addresses
+stay, so that reachable bookies stay reachable. But if the store says that a bookie is not
+registered, its address is forgotten, since another process may get it. The highest epoch seen of
+each bookie is kept permanently.
 """
 
 import asyncio
@@ -18,19 +20,19 @@ from bookie.wire.identity import Identity
 _log = logging.getLogger(__name__)
 
 REFRESH_TIMEOUT_S: Final = 3.0
-"""How long a refresh may hold up a connection attempt that has a stale address to fall back on."""
+"""How many seconds a connection attempt waits for a refresh before it uses a stale address."""
 _Found = tuple[str, Mapping[BookieId, BookieInfo]]
 
 
 class Address(NamedTuple):
-    """Where to look, and who must answer there."""
+    """An endpoint to connect to, and the identity that must answer there."""
 
     endpoint: Endpoint
     meant: Identity
 
 
 class AddressBook:
-    """One kind of endpoint of a cluster's bookies; one refresh at a time, however many ask."""
+    """The endpoints of one kind of a cluster's bookies. All callers share one refresh at a time."""
 
     def __init__(
         self,
@@ -41,31 +43,34 @@ class AddressBook:
         endpoint_ids: Sequence[str] = (RUN_ENDPOINT,),
         on_newer_boot: Callable[[BookieId, int], None] = lambda _bookie, _epoch: None,
     ) -> None:
-        """`endpoint_ids`: of a bookie the first that it has counts. `absent_ttl_s`: how long the
-        word counts that a bookie is not there. `on_newer_boot`: called with each epoch that is
-        higher than those seen before."""
+        """`endpoint_ids`: kinds of endpoints in order of preference. `absent_ttl_s`: how long it
+        counts that a bookie is not registered. `on_newer_boot`: called with each epoch of a bookie
+        that is higher than those seen before.
+        """
         self._store = store
         self._ttl_s = ttl_s
         self._absent_ttl_s = absent_ttl_s
         self._endpoint_ids = endpoint_ids
         self._on_later_boot = on_newer_boot
         self._cluster = ""
-        """Instance id; read once, before the first address."""
+        """The cluster's instance id; read once, before the first address."""
         self._endpoints: dict[BookieId, Endpoint] = {}
-        """Of the bookies that were registered at the last reading; all replaced by the next one."""
+        """The endpoints of the bookies that were registered at the last refresh, which replaces
+        all."""
         self._epochs: dict[str, int] = {}
-        """Bookie -> the highest boot epoch that anybody said; never falls."""
+        """By bookie: the highest boot epoch seen; never falls."""
         self._read_at: float | None = None
-        """Loop time of the last reading that succeeded; None: there was none."""
+        """When the last successful refresh was, by the loop's clock; None when there was none."""
         self._trouble = "the metadata store did not answer in time"
-        """Of the refresh made last, empty when there was none."""
+        """Why the last refresh failed; empty when it succeeded."""
         self._refresh: asyncio.Task[_Found] | None = None
-        """The reading under way, shared by all who wait; None exactly when there is none."""
+        """The refresh under way, which all callers share; None exactly when there is none."""
 
     async def find(self, bookie_id: BookieId, *, fresh: bool = False) -> Address:
-        """The bookie's address, looked up again when `fresh` or stale.
+        """The bookie's address; refreshed first when `fresh`, or when it is stale.
 
-        UnavailableError when it is not registered, or nothing is known because the store is away.
+        UnavailableError when the bookie is not registered, or unknown because the store is not
+        reachable.
         """
         ttl_s = self._ttl_s if bookie_id in self._endpoints else self._absent_ttl_s
         now = asyncio.get_running_loop().time()
@@ -81,11 +86,11 @@ class AddressBook:
         return Address(endpoint, self.meant(bookie_id))
 
     def meant(self, bookie_id: BookieId) -> Identity:
-        """Who must answer for this bookie, as far as is known now."""
+        """The identity that must answer for this bookie, as known now."""
         return Identity(self._cluster, bookie_id, self._epochs.get(bookie_id, 0))
 
     def saw(self, bookie_id: str, epoch: int) -> None:
-        """No process of an earlier boot of it counts from now on."""
+        """Note a boot epoch of a bookie: from now on no process of an earlier boot counts."""
         if epoch > self._epochs.get(bookie_id, 0):
             self._epochs[bookie_id] = epoch
             self._on_later_boot(BookieId(bookie_id), epoch)

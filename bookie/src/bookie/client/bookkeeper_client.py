@@ -27,7 +27,7 @@ CREATE_TRIES_MAX: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """Settings of what a client makes."""
+    """Settings of the writers, readers, recoveries and connections of a client."""
 
     writer: WriterSettings = field(default_factory=WriterSettings)
     reader: ReaderSettings = field(default_factory=ReaderSettings)
@@ -36,9 +36,9 @@ class ClientSettings:
 
 
 class Client:
-    """One client of one cluster; an async context manager. The store stays the caller's.
+    """One client of one cluster; an async context manager. The caller closes the store itself.
 
-    `peers`: the bookies, by default a pool of connections of the client's own.
+    `peers`: the connections to bookies, by default a pool of the client's own.
     """
 
     def __init__(
@@ -52,7 +52,8 @@ class Client:
         self._store = store
         self._settings = settings or ClientSettings()
         self._pool: BookiePool | None = None
-        """Of our own, closed with the client; None: `peers` were given, and are their giver's."""
+        """The client's own pool, which it closes; None if the caller passed in `peers`, and closes
+        them."""
         if peers is None:
             peers = self._pool = BookiePool(store, settings=self._settings.pool)
         self._peers = peers
@@ -60,7 +61,7 @@ class Client:
         self._placement = Placement(store, rng=rng or random.Random(), clock=clock)
         self._buffers = FrameBuffers()
         self._writers: WeakSet[LedgerWriter] = WeakSet()
-        """Those that somebody holds yet: a close of the client abandons them."""
+        """The writers still in use; closing the client abandons them."""
 
     async def __aenter__(self) -> "Client":
         return self
@@ -74,7 +75,9 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Abandon writers that were not closed, cut the connections this client has opened."""
+        """Abandon the writers that were not closed, and cut the connections that this client has
+        opened.
+        """
         for writer in list(self._writers):
             writer.abandon()
         if self._pool is not None:
@@ -90,7 +93,7 @@ class Client:
         digest_type: DigestType = DigestType.CRC32C,
         custom: Mapping[str, bytes] | None = None,
     ) -> LedgerWriter:
-        """A new, empty ledger and its writer.
+        """Create a ledger and return its writer.
 
         Raises BadRequestError for impossible quorums, NotEnoughBookiesError, UnavailableError.
         """
@@ -115,7 +118,7 @@ class Client:
             try:
                 created = await self._store.create_ledger(metadata)
             except MetadataConflictError:
-                continue  # somebody chose this id by hand
+                continue  # somebody has created a ledger with this id explicitly
             return self._writer_of(created)
         raise MetadataConflictError(f"{CREATE_TRIES_MAX} fresh ledger ids were taken already")
 
@@ -132,7 +135,9 @@ class Client:
         return writer
 
     async def open_ledger(self, ledger_id: LedgerId, *, password: bytes = b"") -> LedgerReader:
-        """Read without recovery: up to the LAC while it is open; its writer is not disturbed."""
+        """Open a ledger for reading without recovery: up to the LAC while it is open; its writer
+        goes on.
+        """
         return LedgerReader(
             self._store,
             self._peers,
@@ -142,7 +147,9 @@ class Client:
         )
 
     async def recover_ledger(self, ledger_id: LedgerId, *, password: bytes = b"") -> LedgerReader:
-        """Fence, recover and close the ledger, then read it; its writer is cut off."""
+        """Fence, recover and close the ledger, which shuts out its writer, then open it for
+        reading.
+        """
         await recover(
             self._store,
             self._peers,
@@ -153,5 +160,7 @@ class Client:
         return await self.open_ledger(ledger_id, password=password)
 
     async def delete_ledger(self, ledger_id: LedgerId) -> None:
-        """Delete its metadata; bookies collect the entries. NoSuchLedgerError if there is none."""
+        """Delete the ledger's metadata; bookies collect the entries. NoSuchLedgerError if there is
+        none.
+        """
         await self._store.delete_ledger(ledger_id)

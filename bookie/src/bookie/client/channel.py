@@ -1,6 +1,6 @@
-"""One TCP connection to a bookie: messages out without joining big buffers, messages in.
+"""One TCP connection to a bookie: sends messages without joining big buffers, and parses messages.
 
-Below `client.pool`, above the event loop's transport; knows nothing of requests.
+It is below `client.pool` and above the event loop's transport; it knows nothing about requests.
 """
 
 import asyncio
@@ -16,21 +16,21 @@ from bookie.wire.native import ENVELOPE, ENVELOPE_BYTES, Op, next_message
 
 RECEIVE_BUFFER_BYTES: Final = 1024 * 1024
 LENT_BYTES_MIN: Final = 256 * 1024
-"""From here on another buffer is cheaper than a copy."""
+"""From this size on, switching to another buffer is cheaper than copying the message."""
 
 
 OnMessage = Callable[[int, int, int, memoryview], None]
-"""Given op, code, request id and body of an envelope."""
+"""Gets op, code, request id and body of an envelope."""
 _ADD_OP: Final = int(Op.ADD_RUN)
 _NOTHING: Final = memoryview(b"")
 
 
 class Channel(asyncio.BufferedProtocol):
-    """Calls `on_message` for each whole message, which may raise FrameError when it makes no sense,
-    and `on_lost` once at the end.
+    """Calls `on_message` for each whole message, and `on_lost` once at the end. `on_message` may
+    raise FrameError for a malformed message.
 
-    A message's body is valid only during the call, since the buffer is used again; but a body of
-    `LENT_BYTES_MIN` or more is the receiver's to keep: what follows it lands in another buffer.
+    A message's body is valid only during the call, since the buffer is reused. But the receiver may
+    keep a body of `LENT_BYTES_MIN` or more: the channel reads what follows into another buffer.
     """
 
     def __init__(
@@ -40,39 +40,45 @@ class Channel(asyncio.BufferedProtocol):
         on_lost: Callable[["Channel", Exception | None], None],
         buffers: FrameBuffers,
     ) -> None:
-        """`buffers`: where messages land, shared by the channels of a pool."""
+        """`buffers`: the read buffers, which the channels of a pool share."""
         self.on_message = on_message
-        """May be changed between two messages."""
+        """The receiver of messages; may be replaced between two messages."""
         self._on_lost = on_lost
         self._buffers = buffers
         self._buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
-        """Where bytes land; another one takes its place when its memory was lent."""
+        """The read buffer; another one replaces it when a receiver keeps its memory."""
         self._filled = 0
-        """Bytes of `_buffer` that came and are not taken; the next ones land behind them."""
+        """How many bytes of `_buffer` have arrived and are not taken; the next bytes are read
+        behind them."""
         self._is_lent = False
-        """Somebody may keep a body that lies in the buffer."""
+        """True when a receiver may keep a body that lies in the buffer."""
         self._outbox: deque[Buffer] = deque()
-        """Waits while the transport takes no more; at most the link's requests, none once lost."""
+        """Messages that wait while the transport takes no more; at most the link's requests, and
+        none once lost."""
         self._is_paused = False
-        """The transport takes no more for now: what is sent waits in `_outbox`."""
+        """True while the transport takes no more: messages wait in `_outbox`."""
         self._is_vectored = False
-        """The transport takes many buffers in one call, without a copy. Set when connected."""
+        """True when the transport takes many buffers in one call without a copy. Set when
+        connected."""
         self._transport: asyncio.Transport | None = None
-        """None before `connection_made`; kept after the end, and closing then."""
+        """None before `connection_made`; it stays set after the end, when it is closing."""
         self.write_now: Callable[[Buffer], None] | None = None
-        """Sends a message of one buffer as `send` does, when nothing waits to be sent before it."""
+        """Sends a message of one buffer as `send` does; None unless nothing waits to be sent before
+        it."""
         self._loop = asyncio.get_running_loop()
         self._error: Exception | None = None
-        """Why we cut it; None while nobody did. The first reason stays."""
+        """Why this side cut the connection; the first reason stays; None while it did not."""
         self.is_lost = False
-        """`on_lost` was called, or is being called: once, and nothing is sent after it."""
+        """True once `on_lost` is called; nothing is sent after that."""
         self.received_at: float | None = None
-        """Loop time of the last bytes from the peer; None: there were none yet."""
+        """When the last bytes arrived, by the loop's clock; None before the first."""
 
     # Outgoing
 
     def send(self, message: Sequence[Buffer]) -> None:
-        """Queue one message; it must not change afterwards. Nothing is sent once lost."""
+        """Send or queue one message, which must not change afterwards. Nothing is
+        sent once lost.
+        """
         self._outbox.extend(message)
         if not self._is_paused:
             self._flush()
@@ -85,7 +91,8 @@ class Channel(asyncio.BufferedProtocol):
         if self._is_vectored and outbox:
             transport.writelines(outbox)
             outbox.clear()
-        # This transport copies what the socket does not take at once: hand over one at a time.
+        # This transport copies bytes that the socket does not take at once, so it gets one buffer
+        # at a time.
         while outbox and not self._is_paused:
             transport.write(outbox.popleft())
 
@@ -95,7 +102,7 @@ class Channel(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._is_paused = False
         self._flush()
-        # Again paused, or else all is sent.
+        # Unless it is paused again, everything is sent.
         if self._transport is not None and not self._is_paused:
             self.write_now = self._transport.write
 
@@ -116,9 +123,10 @@ class Channel(asyncio.BufferedProtocol):
         is_uvloop = not isinstance(self._loop, asyncio.BaseEventLoop)
         is_secure = transport.get_extra_info("ssl_object") is not None
         self._is_vectored = is_uvloop or is_secure or sys.version_info >= (3, 12)
-        # What the socket does not take at once stays here; and without a limit above nothing,
-        # uvloop would send at the end of the loop's turn, when the next run might be in the making.
-        # Under TLS a limit of 0 is reached by an empty buffer as well: a pause that nothing ends.
+        # With the limit 0, bytes that the socket does not take at once stay in the outbox, and
+        # uvloop sends at once instead of at the end of the loop's turn, when the next run may be
+        # under construction. Under TLS an empty buffer would reach a limit of 0 too, and writing
+        # would never resume.
         transport.set_write_buffer_limits(high=1 if is_secure else 0)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -156,11 +164,13 @@ class Channel(asyncio.BufferedProtocol):
             self._keep(at, size if at < end else 0)
 
     def _keep(self, consumed: int, needed: int) -> None:
-        """The first bytes of a message of `needed` bytes (0 = unknown) wait for the rest."""
+        """Keep the first bytes of a message of `needed` bytes (0 = unknown) until the
+        rest arrives.
+        """
         rest = self._filled - consumed
         kept = self._buffer[consumed : self._filled]
         if self._is_lent or needed > len(self._buffer):
             self._buffer = self._buffers.take(max(needed, len(self._buffer)))
             self._is_lent = False
-        self._buffer[:rest] = kept  # they may overlap: copied as if in one go
+        self._buffer[:rest] = kept  # safe although they may overlap
         self._filled = rest

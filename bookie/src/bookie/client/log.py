@@ -1,23 +1,25 @@
-"""A replicated log: a list of ledgers with one owner at a time, changed by compare-and-set.
+"""A replicated log: a list of ledgers that has one owner at a time and changes by compare-and-set.
 
-Opening takes the log over: fence and recover the last two ledgers (the old owner may have been
-adding the last one while writing to the one before), create a new ledger, put it on the list by
-compare-and-set. Whoever loses that starts again; no write is served before it is won. What is on
-the list, or may come onto it, is deleted by truncation alone (`log_chain`).
+Opening takes the log over: fence and recover the last two ledgers (the old owner may have put the
+last one on the list while it still wrote to the one before), create a new ledger, put it on the
+list by compare-and-set. A client that loses the compare-and-set starts again; it takes no append
+before it has won. Only truncation deletes a ledger that is on the list or may come onto it
+(`log_chain`).
 
-What `read_log` gives is every entry that was acknowledged and not truncated, in the order of the
-list, each once; of appends without an answer each once or not at all. There is a gap only where
-somebody deletes a listed ledger past the log; reading says so and goes on (`log_reading`).
+`read_log` returns every entry that was acknowledged and not truncated, in the order of the list,
+each once; an append without an answer appears once or not at all. There is a gap only if somebody
+deletes a listed ledger without the log; reading reports it and goes on (`log_reading`).
 
-Ownership ends silently until it is noticed: an append then fails with LedgerFencedError, outcome
-unknown, and so does every append after it. To go on, make sure that you are still meant to be the
-owner and call `reopen`; re-append what you must, after reading what the log holds.
+An owner notices that it has lost the log only at its next append, which fails with
+LedgerFencedError, outcome unknown, as does every append after it. To go on, make sure that this
+process should still be the owner, call `reopen`, read what the log holds, and append again what is
+missing.
 
 Appends go to one ledger until `roll` begins the next one:
 
-    open -> [appending] -> roll: extend the list -> [switching: appends wait] -> close the old
-    ledger, appends that waited go into the new one -> [appending] -> ... -> close, or a failure:
-    [lost] for good
+open -> [appending] -> roll: extend the list -> [switching: appends wait] -> close the old ledger,
+appends that waited go into the new one -> [appending] -> ... -> close, or a failure: [lost] for
+good
 """
 
 import asyncio
@@ -41,31 +43,32 @@ _log = logging.getLogger(__name__)
 
 
 class ReplicatedLog:
-    """An owned log. Make one with `open`; one task may append, others may read."""
+    """An owned log. Use `open`; one task may append, others may read."""
 
     def __init__(self, chain: LedgerChain, writer: LogWriter) -> None:
         self.name = chain.name
         self._chain = chain
-        """The log's list, and every change of it."""
+        """The log's list of ledgers; it makes every change of the list."""
         self._settings = chain.settings
         self._writer = writer
-        """Of the ledger appended to now: the last one on the list, or the one before while `roll`
-        has not closed it."""
+        """The writer of the ledger that gets the appends: the last one on the list, or the one
+        before while `roll` has not closed it."""
         self._entries = self._bytes = 0
-        """Appended to that ledger, payload bytes; both from zero again after a roll that failed.
-        Not ideal: the next roll then comes as late as if the ledger were new."""
+        """Entries and payload bytes appended to that ledger; both are reset to 0 after a failed
+        roll. Not ideal: the next roll then comes as late as if the ledger were new."""
         self._lost: BookieError | None = None
-        """Why nothing can be appended here any more; once set it stays. None while owned."""
+        """Why this object cannot append any more; once set it stays. None while it owns the log."""
         self._list_lock = asyncio.Lock()
-        """Held while the list is changed: one roll, truncate or close at a time."""
+        """Held during a change of the list: one roll, truncate or close at a time."""
         self._switching = False
-        """True from a new ledger on the list to the close of the old one: appends wait."""
+        """True from the time a new ledger is on the list until the old one is closed: appends
+        wait."""
         self._switched = asyncio.Event()
-        """Set when a switch has ended or the log is lost; clear while one is under way."""
+        """Set when a switch has ended or the log is lost; clear during a switch."""
         self._waiting: deque[tuple[bytes, asyncio.Future[LogPosition]]] = deque()
-        """Appends in order that wait for a switch, at most `waiting_max`; else empty."""
+        """Appends that wait for a switch, in order, at most `waiting_max`; empty otherwise."""
         self._roll_task: asyncio.Task[None] | None = None
-        """The roll that a full ledger has begun; None when there is none."""
+        """The roll that a full ledger has started; None when there is none."""
 
     @classmethod
     async def open(
@@ -76,19 +79,21 @@ class ReplicatedLog:
         store: MetadataStore,
         settings: LogSettings | None = None,
     ) -> "ReplicatedLog":
-        """Take the log over, or begin it; the old owner is fenced out when this returns.
+        """Take the log over, or create it; the old owner is fenced out when this returns.
 
-        Listed ledgers that do not exist are taken off the list, with a warning.
+        It removes listed ledgers that do not exist from the list, with a warning.
 
         Raises what recovery raises (UndecidableError, ...), NotEnoughBookiesError, and
-        MetadataConflictError when another owner keeps winning. UnavailableError: a new ledger may
-        be on the list, or come onto it; it is empty, and whoever opens next goes on behind it.
+        MetadataConflictError when another owner keeps winning. After UnavailableError a new, empty
+        ledger may be on the list, or come onto it; the next owner goes on behind it.
         """
         chain = LedgerChain(name, ledgers=ledgers, store=store, settings=settings or LogSettings())
         return cls(chain, await chain.take_over())
 
     async def reopen(self) -> "ReplicatedLog":
-        """Take the log over again, after LedgerFencedError: a new object, this one is lost."""
+        """Take the log over again, after LedgerFencedError. Returns a new object; this one stays
+        lost.
+        """
         self._lose(LedgerFencedError(self.ledger_id))
         chain = self._chain
         return await ReplicatedLog.open(
@@ -97,12 +102,12 @@ class ReplicatedLog:
 
     @property
     def ledger_id(self) -> LedgerId:
-        """The ledger appended to now."""
+        """The ledger that gets the appends now."""
         return self._writer.ledger_id
 
     @property
     def is_owned(self) -> bool:
-        """False once this object has noticed that the log has another owner, or was closed."""
+        """False once this object has noticed that the log has another owner, or has closed it."""
         return self._lost is None
 
     @property
@@ -112,11 +117,12 @@ class ReplicatedLog:
 
     # Append
     def append(self, payload: bytes) -> "asyncio.Future[LogPosition]":
-        """Add one entry; its position when it is acknowledged, and everything before it is.
+        """Append one entry; the future gets its position once it and everything before it is
+        acknowledged.
 
-        Hot path: `_check` is not called. Fails with LedgerFencedError (outcome unknown) once the
-        log has another owner, and with UnavailableError when too many appends wait for a change of
-        ledger: await `room` first.
+        Hot, so it does not call `_check`. The future fails with LedgerFencedError (outcome unknown)
+        once the log has another owner, and with UnavailableError when too many appends wait for a
+        switch of ledgers: await `room` before.
         """
         future: asyncio.Future[LogPosition] = asyncio.get_running_loop().create_future()
         if self._lost is not None:
@@ -134,9 +140,10 @@ class ReplicatedLog:
         return future
 
     async def append_many(self, payloads: Sequence[bytes]) -> LogPosition:
-        """Add entries in order, all to one ledger; the last one's position when all are acked.
+        """Append entries in order, all to one ledger; returns the last one's position once all are
+        acked.
 
-        Errors as of `append`; waits for `room` itself.
+        It raises the errors of `append`, and waits for `room` itself.
         """
         if not payloads:
             raise BadRequestError("append_many needs at least one payload")
@@ -152,7 +159,7 @@ class ReplicatedLog:
         return LogPosition(writer.ledger_id, last)
 
     async def room(self) -> None:
-        """Wait until an append will be taken; returns at once when the log is lost."""
+        """Wait until there is room for an append; returns at once when the log is lost."""
         while self._switching and self._lost is None:
             await self._switched.wait()
         if self._lost is None:
@@ -183,11 +190,11 @@ class ReplicatedLog:
         self._count(1, len(payload))
 
     def _noted(self, error: BookieError) -> BookieError:
-        """Lose the log by this error of its writer, and return the error for the appender.
+        """Mark the log as lost after an error of its writer; returns the error for the appender.
 
-        A writer that has failed once is over, and the log with it. Only a payload that was refused,
-        or one that came while the log is closed, leaves it as it was: to lose the log then would
-        end the close that is under way.
+        A writer that has failed once cannot go on, nor can the log. Only a refused payload, or an
+        append during a close, leaves the log as it is: losing the log then would break off the
+        close.
         """
         is_closing = self._lost is None and isinstance(error, LedgerClosedError)
         if is_closing or isinstance(error, BadRequestError):
@@ -196,7 +203,7 @@ class ReplicatedLog:
         return self._lost or error
 
     def _lose(self, error: BookieError) -> None:
-        """Append nothing here any more; appends that wait fail with this error."""
+        """Mark the log as lost: waiting and later appends fail with this error."""
         if self._lost is None:
             self._lost = error
             self._writer.abandon()
@@ -209,7 +216,7 @@ class ReplicatedLog:
         self._check()
 
     def _check(self) -> None:
-        """What holds between two events; not called by `append`, which is hot."""
+        """Assert the invariants between two events; `append` does not call it, as it is hot."""
         assert not self._waiting or (self._switching and self._lost is None)
         assert len(self._waiting) <= self._settings.waiting_max
         assert self._lost is not None or not (self._switching and self._switched.is_set())
@@ -229,20 +236,20 @@ class ReplicatedLog:
         try:
             await self.roll()
         except BookieError as error:
-            # The ledger in use is still good; it grows until the next attempt succeeds.
+            # The present ledger is still good; it grows until the next attempt succeeds.
             self._entries = self._bytes = 0
             _log.warning("log %s: cannot begin another ledger now: %s", self.name, error)
         finally:
             self._roll_task = None
 
     async def roll(self) -> LedgerId:
-        """Begin a new ledger and close the one before; the new ledger's id.
+        """Begin a new ledger and close the one before; returns the new ledger's id.
 
-        Appends go on into the old ledger until the new one is on the list. The new one gets its
-        first entry only when the old one is closed, so that a reader never sees a gap between them.
+        Appends go to the old ledger until the new one is on the list. The new one gets its first
+        entry only when the old one is closed, so that a reader never sees a gap between them.
 
-        UnavailableError: whether the new one is on the list is not known. Appends go on into the
-        old one; the next `roll` or `close` looks, and goes on with the same new ledger.
+        After UnavailableError it is unknown whether the new one is on the list. Appends still go to
+        the old one; the next `roll` or `close` looks, and goes on with the same new ledger.
         """
         async with self._list_lock:
             self._check_owned()
@@ -265,7 +272,7 @@ class ReplicatedLog:
             self._writer = new
             self._entries = self._bytes = 0
         except BookieError as error:
-            self._lose(error)  # the list names a newer ledger: only reopening can go on from here
+            self._lose(error)  # the list names a newer ledger: only `reopen` helps
             raise
         finally:
             self._switching = False
@@ -280,10 +287,11 @@ class ReplicatedLog:
 
     # Truncate, close
     async def truncate(self, before: LogPosition) -> tuple[LedgerId, ...]:
-        """Delete the ledgers that hold nothing at or after this position; their ids.
+        """Delete the ledgers without an entry at or after this position; returns their ids.
 
-        The list forgets them first, so that no reader who begins then meets a hole; one that is at
-        work gets an error. What a crash leaves undeleted is deleted by the next truncate or open.
+        It removes them from the list first, so that no later reader meets a gap; a reader under way
+        gets an error. Ledgers that a crash leaves undeleted are deleted by the next truncate or
+        open.
         """
         async with self._list_lock:
             self._check_owned()
@@ -294,9 +302,9 @@ class ReplicatedLog:
                 raise
 
     async def close(self) -> None:
-        """Wait for what was appended, close the ledger, and give the log up.
+        """Wait for the appended entries, close the ledger, and give the log up.
 
-        A roll that was cut off is finished first, as the list may name its ledger.
+        It finishes an interrupted roll first, as the list may name that roll's ledger.
         """
         if self._roll_task is not None:
             await asyncio.gather(self._roll_task, return_exceptions=True)
@@ -309,7 +317,9 @@ class ReplicatedLog:
             self._lose(LedgerClosedError(self.ledger_id))
 
     def read_all(self, start: LogPosition | None = None) -> AsyncIterator[LogEntry]:
-        """What the log holds now, from `start` (included) or its beginning; see `read_log`."""
+        """Read the present entries of the log, from `start` (included) or its beginning; see
+        `read_log`.
+        """
         return read_log(
             self.name,
             ledgers=self._chain.ledgers,

@@ -1,7 +1,7 @@
-"""The ledgers of an owned log: takes them over, begins the next one, deletes the old ones.
+"""Manages the ledgers of an owned log: takes them over, begins the next one, deletes the old ones.
 
-Every change of the list is a compare-and-set, and the outcome of one is looked up before anything
-is concluded from it. Two rules follow from what a lost reply may hide:
+Every change of the list is a compare-and-set, and its outcome is looked up before anything is
+concluded from it. As a reply may be lost, two rules hold:
 
 - A ledger that may be on a list is not deleted. A new ledger is given up only when a look that is
   younger than every write of ours that named it shows that it is not there: the version which they
@@ -32,16 +32,17 @@ from bookie.ids import EntryId, LedgerId
 from bookie.metadata.store import MetadataStore
 
 CHANGES_LOST_MAX: Final = 16
-"""Lost compare-and-sets of one opening or change, after which another owner is clearly at work."""
+"""After so many lost compare-and-sets of one opening or change, another owner is clearly at
+work."""
 RECOVERED_ON_OPEN: Final = 2
-"""Last ledgers of a list that may be open, see above."""
+"""How many of the last ledgers on a list may be open, see above."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """Shape of the log's ledgers, and when a new one is begun."""
+    """The quorums of the log's ledgers, and when a new one is begun."""
 
     ensemble_size: int = 3
     """E >= Qw >= Qa >= 1."""
@@ -49,15 +50,15 @@ class LogSettings:
     ack_quorum: int = 2
     password: bytes = b""
     roll_entries: int = 1_000_000
-    """Entries of a ledger after which the next one is begun."""
+    """After so many entries of a ledger the next one is begun."""
     roll_bytes: int = 512 * 1024 * 1024
-    """Payload bytes after which it is."""
+    """After so many payload bytes of a ledger the next one is begun."""
     waiting_max: int = 10_000
-    """Appends kept while one ledger is changed for the next; see `ReplicatedLog.room`."""
+    """How many appends may wait during a switch of ledgers; see `ReplicatedLog.room`."""
 
 
 class LogWriter(Protocol):
-    """What a log needs of `client.writer.LedgerWriter`."""
+    """The methods of `client.writer.LedgerWriter` that a log uses."""
 
     @property
     def ledger_id(self) -> LedgerId: ...
@@ -66,14 +67,14 @@ class LogWriter(Protocol):
     async def wait_acked(self, entry_id: EntryId) -> EntryId: ...
     async def room(self) -> None: ...
     async def close(self) -> EntryId:
-        """Waits for what was appended first."""
+        """Wait for the appended entries, then close the ledger."""
         ...
 
     def abandon(self) -> None: ...
 
 
 class LedgerClient(Protocol):
-    """What a log needs of `client.bookkeeper_client.Client`."""
+    """The methods of `client.bookkeeper_client.Client` that a log uses."""
 
     async def create_ledger(
         self, *, ensemble_size: int, write_quorum: int, ack_quorum: int, password: bytes = b""
@@ -86,31 +87,34 @@ class LedgerClient(Protocol):
 
 
 class ListChange(Protocol):
-    """Makes the wanted list of the one that is stored; equal = nothing to write."""
+    """Returns the wanted list, given the stored one; if they are equal there is
+    nothing to write.
+    """
 
     def __call__(self, current: LedgerList, /) -> LedgerList: ...
 
 
 class LedgerChain:
-    """The ledgers of one log, as its owner, or who is to become it, changes them.
+    """The ledgers of one log, for its owner or a client that is about to become the owner.
 
-    `owned` in its methods is the ledger that the owner appends to. Not for two tasks at once.
+    `owned` in its methods is the ledger that the owner appends to. Only one task may use it at a
+    time.
     """
 
     def __init__(
         self, name: str, *, ledgers: LedgerClient, store: MetadataStore, settings: LogSettings
     ) -> None:
         self.name = name
-        """Of the log, part of the list's key in the store."""
+        """The name of the log, part of the list's key in the store."""
         self.ledgers = ledgers
         """Creates, recovers and deletes ledgers."""
         self.store = store
         self.settings = settings
         self._listed = ListStore(store, name)
-        """The list as last seen or written."""
+        """The list as it was last read or written."""
         self._next: LogWriter | None = None
-        """Begun by the last `extend`; on the list, or it may be, or it may still come onto it.
-        It gets no entry before `owned` is closed."""
+        """The ledger that the last `extend` began. It is on the list, or may be, or may still come
+        onto it. It gets no entry before `owned` is closed."""
 
     @property
     def ids(self) -> tuple[LedgerId, ...]:
@@ -119,7 +123,9 @@ class LedgerChain:
 
     # Taking over
     async def take_over(self) -> LogWriter:
-        """Fence out whoever owns the log; the writer of a new, last ledger. See `log.open`."""
+        """Fence out the owner of the log and return the writer of a new last ledger. See
+        `log.open`.
+        """
         for _ in range(CHANGES_LOST_MAX):
             current = await self._listed.read()
             missing = await self._missing(current.ledgers)
@@ -128,7 +134,7 @@ class LedgerChain:
                 for ledger_id in left.ledgers[-RECOVERED_ON_OPEN:]:
                     await self.ledgers.recover_ledger(ledger_id, password=self.settings.password)
             except NoSuchLedgerError:
-                continue  # deleted this moment: look again
+                continue  # deleted just now: look again
             await self._delete(current.deleting)
             writer = await self._create()
             if await self._put(writer, LedgerList(left.ledgers).appended(writer.ledger_id)):
@@ -141,7 +147,9 @@ class LedgerChain:
         )
 
     async def _put(self, writer: LogWriter, changed: LedgerList) -> bool:
-        """Write the list; False when somebody else's came first: the new ledger is given up."""
+        """Write the list; False when another client's write came first: then the new ledger is
+        given up.
+        """
         try:
             await self._listed.write(changed)
         except MetadataConflictError:
@@ -153,15 +161,16 @@ class LedgerChain:
         return True
 
     async def _missing(self, ledger_ids: Sequence[LedgerId]) -> frozenset[LedgerId]:
-        """Which of them do not exist. Each did when it was listed, so it was deleted since.
+        """Find the listed ledgers that do not exist. Each existed when it was listed, so it was
+        deleted since.
 
-        Taking one off the list that is there would lose what it holds. The barrier before the
-        second look ends what a server that lags behind may have hidden in the first one, and
-        NoSuchLedgerError is the word of a store that has found itself to be this cluster's.
+        Removing an existing ledger from the list would lose its entries. So there is a second look
+        behind a barrier, in case a lagging server answered the first one. And the store raises
+        NoSuchLedgerError only after it has checked that it is this cluster's store.
         """
         unreadable: dict[LedgerId, MetadataFormatError] = {}
         found = await self.store.read_ledgers(ledger_ids, unreadable=unreadable)
-        for error in unreadable.values():  # there all the same
+        for error in unreadable.values():  # it exists all the same
             _log.warning("log %s: a listed ledger cannot be read: %s", self.name, error)
         absent = set(ledger_ids) - found.keys() - unreadable.keys()
         if absent:
@@ -170,7 +179,7 @@ class LedgerChain:
 
     async def _exists(self, ledger_id: LedgerId) -> bool:
         try:
-            with suppress(MetadataFormatError):  # it is there all the same
+            with suppress(MetadataFormatError):  # it exists all the same
                 await self.store.read_ledger(ledger_id)
         except NoSuchLedgerError:
             return False
@@ -191,7 +200,7 @@ class LedgerChain:
 
         The caller closes `owned` before the new ledger gets an entry. LedgerFencedError: the log
         has another owner. MetadataConflictError: try again. UnavailableError: the ledger may be on
-        the list or still come onto it. It is kept: call again and it is looked up, or put there.
+        the list or still come onto it; it is kept, and the next call looks it up or puts it there.
         """
         if self._next is None or self._next.ledger_id == owned:
             self._next = await self._create()
@@ -207,11 +216,13 @@ class LedgerChain:
         return new
 
     def is_extending(self, owned: LedgerId) -> bool:
-        """True when an `extend` was cut off, or what should have followed it was."""
+        """True when an `extend`, or the switch after it, was interrupted."""
         return self._next is not None and self._next.ledger_id != owned
 
     async def _change(self, owned: LedgerId, change: ListChange) -> None:
-        """Compare-and-set by the owner; a list that ends in another's ledger has another owner."""
+        """Change the list as its owner. LedgerFencedError when it ends in another
+        client's ledger.
+        """
         for _ in range(CHANGES_LOST_MAX):
             changed = change(self._listed.current)
             if changed == self._listed.current:
@@ -227,7 +238,7 @@ class LedgerChain:
 
     # Deleting
     async def truncate(self, owned: LedgerId, before: LedgerId) -> tuple[LedgerId, ...]:
-        """Take the ledgers before this one off the list, then delete them; their ids."""
+        """Remove the ledgers before `before` from the list, then delete them; returns their ids."""
         if before not in self.ids:
             raise BadRequestError(
                 f"log {self.name} has no ledger {before}: it has {list(self.ids)}"
@@ -240,7 +251,7 @@ class LedgerChain:
         return gone
 
     async def _delete(self, ledger_ids: tuple[LedgerId, ...]) -> None:
-        """Delete ledgers that the list names as truncated: they never come back onto it."""
+        """Delete ledgers that the list names as truncated; they never come back onto it."""
         for ledger_id in ledger_ids:
             try:
                 await self.ledgers.delete_ledger(ledger_id)
@@ -248,11 +259,12 @@ class LedgerChain:
                 continue  # an earlier attempt got this far
 
     async def _give_up(self, writer: LogWriter) -> None:
-        """Close and delete a new ledger whose compare-and-set has lost, unless it is listed.
+        """Close and delete a new ledger after a lost compare-and-set, unless it is listed.
 
-        Losing does not mean that it is not: an earlier write of ours may have happened unheard,
-        and others gone on from there. `write` looked after the version that it named was gone, so
-        no write of ours that names the ledger can happen any more, and what it saw stands.
+        It may be listed: an earlier write of ours may have succeeded without an answer, and another
+        client may have gone on from there. `write` has read the list after the version that it
+        expected was gone. So no write of ours that names the ledger can succeed any more, and what
+        it read decides.
         """
         stored = self._listed.current
         if writer.ledger_id in (*stored.ledgers, *stored.deleting):
@@ -267,7 +279,7 @@ class LedgerChain:
             _log.warning("ledger %d is left over, empty: %s", writer.ledger_id, error)
 
     def _leave_over(self, writer: LogWriter) -> None:
-        """Keep a new ledger that may come onto the list, and name it where a person will look."""
+        """Keep a new ledger that may come onto the list, and name it in the log for a person."""
         writer.abandon()
         if writer.ledger_id not in self.ids:
             _log.warning(
@@ -278,12 +290,12 @@ class LedgerChain:
             )
 
     def abandon(self) -> None:
-        """Stop; a next ledger that was begun belongs to whoever finds it listed."""
+        """Stop. A next ledger that was begun belongs to the client that finds it on the list."""
         if self._next is not None:
             self._leave_over(self._next)
 
     def _check(self) -> None:
-        """What holds after each change that has succeeded."""
+        """Assert the invariants after each successful change."""
         current = self._listed.current
         assert current.ledgers, "a change leaves the owner's ledger on the list"
         assert self._next is None or self._next.ledger_id not in current.deleting

@@ -1,9 +1,9 @@
-"""The list of ledgers of a replicated log: its bytes, and its compare-and-set.
+"""The list of ledgers of a replicated log: its encoding, and its compare-and-set.
 
-Stored under `logs/<name>` as JSON, UTF-8, keys sorted:
-`{"deleting": [1], "ledgers": [3, 7, 9], "version": 1}`. `ledgers`: ids in log order, oldest first;
-the last one is the owner's. `deleting`: truncated ids whose ledgers may still have to be deleted;
-they are no part of the log any more.
+It is stored under `logs/<name>` as JSON, UTF-8, keys sorted: `{"deleting": [1], "ledgers": [3, 7,
+9], "version": 1}`. `ledgers`: ids in log order, oldest first; the last one is the owner's.
+`deleting`: ids of truncated ledgers that may still have to be deleted; they no longer belong to the
+log.
 """
 
 import json
@@ -19,21 +19,22 @@ from bookie.metadata.store import MetadataStore
 
 LIST_VERSION: Final = 1
 WRITES_MAX: Final = 3
-"""Tries of one compare-and-set while nobody can say what became of it."""
+"""How often one compare-and-set is tried while its outcome is unknown."""
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerList:
-    """One log's ledgers; a value, never changed in place."""
+    """The ledgers of one log; an immutable value."""
 
     ledgers: tuple[LedgerId, ...] = ()
-    """In log order, oldest first; the last one is the owner's. We put none there twice."""
+    """The ledgers in log order, oldest first; the last one is the owner's. No ledger is listed
+    twice."""
     deleting: tuple[LedgerId, ...] = ()
-    """Truncated, and perhaps not deleted yet; they never come back into `ledgers`."""
+    """Truncated ledgers that may not be deleted yet; they never come back into `ledgers`."""
 
     def appended(self, ledger_id: LedgerId) -> "LedgerList":
-        """The list with a new last ledger; unchanged when it has that ledger."""
+        """The list with this ledger at its end; unchanged when it has that ledger."""
         if ledger_id in self.ledgers:
             return self
         return replace(self, ledgers=(*self.ledgers, ledger_id))
@@ -43,9 +44,9 @@ class LedgerList:
         return replace(self, ledgers=tuple(i for i in self.ledgers if i not in missing))
 
     def truncated(self, before: LedgerId) -> "LedgerList":
-        """The list without the ledgers that come before this one; they are to be deleted.
+        """The list without the ledgers before this one, which go to `deleting`.
 
-        Unchanged when this one is not there: it was truncated itself.
+        Unchanged when this one is not on the list: then it was truncated itself.
         """
         if before not in self.ledgers:
             return self
@@ -53,7 +54,7 @@ class LedgerList:
         return LedgerList(self.ledgers[kept:], self.deleting + self.ledgers[:kept])
 
     def deleted(self, ledger_ids: tuple[LedgerId, ...]) -> "LedgerList":
-        """The list once these ledgers are deleted."""
+        """The list after these ledgers were deleted."""
         left = tuple(ledger_id for ledger_id in self.deleting if ledger_id not in ledger_ids)
         return replace(self, deleting=left)
 
@@ -93,11 +94,13 @@ class ListStore:
             )
         self._store = store
         self.key = f"logs/{name}"
-        """Where the list is stored."""
+        """The key of the list in the store."""
         self._version: int | None = None
-        """Of the stored value that `current` was read from; None = there is no value yet."""
+        """The version of the stored value that `current` was read from; None = there is no value
+        yet."""
         self.current = LedgerList()
-        """What was last seen or written; it may be old, a compare-and-set tells."""
+        """The list that was last read or written; it may be outdated, which a compare-and-set
+        notices."""
 
     async def read(self) -> LedgerList:
         """Read the list now (linearizable); empty when the log does not exist yet."""
@@ -107,18 +110,21 @@ class ListStore:
         return self.current
 
     async def look(self) -> LedgerList:
-        """Read the list behind a barrier: nothing written before is missing, on whatever server."""
+        """Read the list behind a barrier, so that no earlier write is missing, whichever server
+        answers.
+        """
         await self._store.barrier()
         return await self.read()
 
     async def write(self, changed: LedgerList) -> None:
-        """Compare-and-set from `current`; returns when `changed` is what was stored.
+        """Compare-and-set from `current`; returns when `changed` was stored.
 
-        Whatever goes wrong is looked up, and written again while the version that it names is
-        still the stored one. Raises MetadataConflictError when that version is gone for good:
-        nothing written from it can happen any more, and `current` is what came of it. `changed`
-        may have happened and have been followed by others: look for it in `current`. Raises
-        UnavailableError when it may have happened, or may yet: what it names must not be deleted.
+        After a failure it reads the list, and writes again if the stored version is still the
+        expected one. Raises MetadataConflictError when the stored version is another: then no write
+        that expects the old one can succeed any more, and `current` is what is stored. An earlier
+        try may have succeeded before other clients' writes, so look for `changed` in `current`.
+        Raises UnavailableError when the write may have succeeded, or may still succeed: then the
+        ledgers that it names must not be deleted.
         """
         named = self._version
         for _ in range(WRITES_MAX):
@@ -131,7 +137,7 @@ class ListStore:
                         f"{self.key}: somebody else's list came first, now {self.current}"
                     ) from error
                 if self._version != named:
-                    return  # it was ours, and only the answer was lost
+                    return  # our write succeeded, only the answer was lost
             else:
                 self._version, self.current = written.version, changed
                 return

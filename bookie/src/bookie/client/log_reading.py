@@ -1,6 +1,6 @@
 """Reads a log of ledgers without owning it.
 
-A listed ledger that does not exist is skipped with a warning: see `read_log` for why that is right.
+It skips a listed ledger that does not exist, with a warning; `read_log` says why that is right.
 """
 
 import logging
@@ -19,7 +19,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, order=True)
 class LogPosition:
-    """Where an entry lies in a log; entries that come after it compare greater, since ids rise."""
+    """The position of an entry in a log; positions of later entries compare greater, since ids
+    rise.
+    """
 
     ledger_id: LedgerId
     entry_id: EntryId
@@ -27,7 +29,7 @@ class LogPosition:
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """One entry of a log, and where it lies."""
+    """One entry of a log, and its position."""
 
     position: LogPosition
     payload: bytes
@@ -42,19 +44,19 @@ async def read_log(
     start: LogPosition | None = None,
     on_missing: Callable[[LedgerId], None] | None = None,
 ) -> AsyncIterator[LogEntry]:
-    """Read the entries of a log in order, up to what is known to be acknowledged.
+    """Yield the entries of a log in order, up to the last one known to be acknowledged.
 
-    Closed ledgers are read whole, the first open one up to its LAC. Nothing past an open ledger is
-    read: its end is not decided.
+    It reads closed ledgers completely and the first open one up to its LAC. It reads nothing behind
+    an open ledger, whose end is not decided.
 
-    A listed ledger that does not exist is skipped with a warning. Older versions of this program
-    deleted listed ledgers that never had an entry, and anybody may delete one by hand: neither is
-    a loss that waiting or asking again could mend, and what comes after it is as good as before.
-    Nobody can say any more whether it had entries, so a reader that cannot do with a hole gives
-    `on_missing`, which is called with the id in its place in the order, and raises from it.
+    It skips a listed ledger that does not exist, with a warning. Older versions of this program
+    deleted listed ledgers that never had an entry, and anybody may delete one by hand: waiting or
+    asking again cannot bring either back, and the entries behind it are as good as before. Whether
+    it had entries is unknown. So a reader that cannot accept a gap passes in `on_missing`, which is
+    called with the ledger's id at that place in the order, and raises from it.
 
-    A log that is truncated under its reader does not count as that. Before the first entry the
-    reader begins where the log now begins; after it, MetadataConflictError: read again.
+    A log that is truncated during the read is another case: before its first entry the reader
+    begins where the log begins now; after it, it raises MetadataConflictError: read again.
     """
     listed = ListStore(store, name)
     has_read = False
@@ -83,11 +85,11 @@ async def read_log(
 async def _open_listed(
     listed: ListStore, ledgers: LedgerClient, ledger_id: LedgerId, password: bytes
 ) -> LedgerReader | None:
-    """Open the ledger; None when it does not exist: then the list was read again, since it may not
-    name it any more.
+    """Open a listed ledger; None when it does not exist. Then the list was read again, as it may no
+    longer name the ledger.
 
-    The first denial may come from a server that lags behind: after the barrier of `look` it may
-    not, as every ledger was created before it came onto a list.
+    The first NoSuchLedgerError may come from a lagging server. After the barrier of `look` it
+    cannot, as every ledger is created before it comes onto a list.
     """
     try:
         return await ledgers.open_ledger(ledger_id, password=password)

@@ -1,8 +1,9 @@
-"""What the client shells ask of bookies: one interface, so that protocol rules never see sockets.
+"""The interface through which the client shells call bookies, so that protocol rules never see
+sockets.
 
-Real: `client.pool.BookiePool`. Fake for tests: `bookie.testing.fleet.FakeFleet`. A bad
-bookie is an answer, never an exception: unreachable, timed out, refused come back as a Status that
-is neither OK nor a denial (R7).
+`client.pool.BookiePool` is the real one, `bookie.testing.fleet.FakeFleet` the fake for tests.
+Failures of a bookie are answers, never exceptions: when it is unreachable, refuses or times out,
+the call returns a Status that is neither OK nor a denial (R7).
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ from bookie.wire.native import LacReply, LacRequest, ReadReply, ReadRequest
 
 
 class Peers(Protocol):
-    """The bookies of a cluster, by id. Every call is bounded by the pool's request timeout."""
+    """The bookies of a cluster, by id. Every call ends within the pool's request timeout."""
 
     def add_run(
         self,
@@ -26,9 +27,10 @@ class Peers(Protocol):
         frame: Buffer,
         on_reply: Callable[[Status], None],
     ) -> None:
-        """Send one run; `on_reply` is called exactly once, later, in the event loop's thread.
+        """Send one run; calls `on_reply` exactly once, later, in the event loop's thread.
 
-        Adds to one bookie arrive in the order of these calls. No task and no future per run.
+        Adds to one bookie arrive in the order of these calls. It makes no task and no future per
+        run.
         """
 
     def add_run_to(
@@ -39,12 +41,14 @@ class Peers(Protocol):
         frame: Buffer,
         on_reply: Callable[[Recipient, Status], None],
     ) -> None:
-        """Sends a run to several bookies, none of them twice; calls `on_reply` once for each."""
+        """Send a run to several bookies, each at most once; calls `on_reply` once for each."""
 
     async def read(
         self, bookie_id: BookieId, request: ReadRequest, *, fence: bool = False
     ) -> tuple[Status, ReadReply | None]:
-        """The reply is None unless the status is OK; denials of single entries are in the reply."""
+        """Read entries. The reply is None unless the status is OK; denials of single entries are in
+        the reply.
+        """
 
     async def read_lac(
         self, bookie_id: BookieId, request: LacRequest, *, fence: bool = False

@@ -1,8 +1,8 @@
-"""Chooses the bookies of an ensemble, and replacements for members that failed.
+"""Chooses the bookies of an ensemble, and replacements for failed members.
 
-Random among the registered writable ones that speak our wire (Apache's may be there, too), so that
-load spreads, and in several racks where bookies name them; a bookie that failed a moment ago is
-taken only when nothing else is left.
+It chooses at random among the registered writable bookies that have the native wire (there may be
+Apache's, too), so that load spreads, and in several racks if bookies name them. It takes a bookie
+that failed a moment ago only if there is no other.
 """
 
 import random
@@ -16,11 +16,12 @@ from bookie.protocol.placement import Racks, choose, spread
 
 QUARANTINE_S: Final = 30.0
 COOL_S: Final = 2.0
-"""A bookie that failed so recently is no replacement: asking it again at once would only spin."""
+"""A bookie that failed less than so many seconds ago is no replacement: asking it again at once
+would only fail again."""
 
 
 class Placement:
-    """Placement for all ledgers of one client. `clock` in seconds, rising."""
+    """The placement for all ledgers of one client. `clock`: monotonic seconds."""
 
     def __init__(
         self, store: MetadataStore, *, rng: random.Random, clock: Callable[[], float]
@@ -29,17 +30,18 @@ class Placement:
         self._rng = rng
         self._clock = clock
         self._failed_at: dict[BookieId, float] = {}
-        """Loop time of a bookie's last failure; it is chosen last for a while after it."""
+        """When each bookie last failed, by `clock`; for a while after that it is chosen last."""
 
     def note_failure(self, bookie_id: BookieId) -> None:
-        """Prefer others for a while."""
+        """Note that a bookie has failed: others are preferred for a while."""
         self._failed_at = {b: at for b, at in self._failed_at.items() if self._is_quarantined(b)}
         self._failed_at[bookie_id] = self._clock()
 
     async def choose(self, count: int, *, write_quorum: int | None = None) -> tuple[BookieId, ...]:
-        """`count` different writable bookies, so that write sets (None = all of them) span racks.
+        """Choose `count` different writable bookies, so that each write set spans racks;
+        `write_quorum` None = `count`.
 
-        NotEnoughBookiesError when there are fewer.
+        NotEnoughBookiesError when there are fewer bookies.
         """
         candidates, racks = await self._candidates()
         if len(candidates) < count:
@@ -58,10 +60,10 @@ class Placement:
         *,
         write_quorum: int | None = None,
     ) -> dict[int, BookieId]:
-        """Replacements for some or all of these positions; empty when none can be had.
+        """Choose replacements for some or all of these positions; empty when there are none.
 
-        None that failed within `COOL_S`. Where nothing else is left, a bookie that is still, or
-        again, registered as writable gets its own position back.
+        It takes no bookie that failed within `COOL_S`. If there is no other, a failed member that
+        is registered as writable gets its own position back.
         """
         candidates, racks = await self._candidates()
         usable = [b for b in candidates if not self._failed_within(b, COOL_S)]
@@ -85,14 +87,18 @@ class Placement:
         quorum: int,
         racks: Racks,
     ) -> BookieId | None:
-        """One that is not in quarantine before one of the better rack."""
+        """Choose the bookie for one position: one outside of quarantine is preferred to one in a
+        better rack.
+        """
         members = [chosen.get(n, bookie_id) for n, bookie_id in enumerate(ensemble)]
         free = [b for b in usable if b not in ensemble and b not in chosen.values()]
         calm = [bookie_id for bookie_id in free if not self._is_quarantined(bookie_id)]
         return choose(members, position, calm or free, write_quorum=quorum, racks=racks)
 
     async def _candidates(self) -> tuple[list[BookieId], Racks]:
-        """Writable bookies in random order, those in quarantine last; and where all bookies are."""
+        """The writable bookies in random order, those in quarantine last; and the racks of all
+        bookies.
+        """
         infos = await self._store.bookies()
         racks = Racks({bookie_id: info.rack for bookie_id, info in infos.items()})
         found = sorted(bookie_id for bookie_id, info in infos.items() if info.takes_runs)

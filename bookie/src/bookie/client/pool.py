@@ -1,9 +1,10 @@
-"""The bookies of a cluster over the native wire: the real `client.peers.Peers`.
+"""The connections to the bookies of a cluster, over the native wire: the real `client.peers.Peers`.
 
-One connection per bookie, opened when first needed and greeted by name, since others use addresses
-again; requests are pipelined and matched by id. All that goes wrong (no address, refused, another
-process there, cut off, timed out, garbage) is answered UNREACHABLE: unknown, never a denial (R7).
-One timer per pool sweeps for requests that have waited too long.
+There is one connection per bookie, which is opened when it is first needed. It begins with a
+greeting that names the bookie, since another process may have got its address. Requests are
+pipelined and matched by id. Every failure (no address, refused, another process there, cut off,
+timed out, malformed) is answered UNREACHABLE: unknown, never a denial (R7). One timer per pool
+looks for requests that have waited too long.
 """
 
 import asyncio
@@ -44,13 +45,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PoolSettings:
-    """Bounds of a pool; times in seconds.
+    """Limits of a pool; times in seconds.
 
-    `in_flight_bytes_max` and `in_flight_requests_max`: unanswered requests to one bookie, beyond
-    which it counts as unreachable. After a failed attempt the next one waits `backoff_min_s`,
-    doubling up to `backoff_max_s`; requests in between fail at once. `is_advertised`: bookies are
-    reached at the addresses that they advertise to clients elsewhere, where they do. `tls`: whose
-    credentials it shows, by default those that the environment names; None: it goes in plain.
+    `in_flight_bytes_max` and `in_flight_requests_max`: limits for the unanswered requests to one
+    bookie, beyond which it counts as unreachable. After a failed connection attempt the next one
+    waits `backoff_min_s`, doubling up to `backoff_max_s`; requests in between fail at once.
+    `is_advertised`: connect to the addresses that bookies advertise to clients elsewhere, if they
+    do. `tls`: the client's credentials, by default those that the environment names; None: connect
+    without TLS.
     """
 
     request_timeout_s: float = 10.0
@@ -75,16 +77,16 @@ _STATUSES: Final = {int(status): status for status in Status}
 _ADD_RUN: Final = Op.ADD_RUN
 _UNREACHABLE: Final = Status.UNREACHABLE
 JOIN_BYTES_MAX: Final = 16 * 1024
-"""Messages up to this size leave as one buffer: a copy is cheaper than another system call."""
+"""Messages up to this size are sent as one buffer: a copy is cheaper than another system call."""
 WORDS_BYTES_MAX: Final = 1024
-"""Of a refused greeting, for the log."""
+"""How many bytes of the reason of a refused greeting are logged."""
 
 
 Message = tuple[Buffer, ...]
 
 
 class _Request(NamedTuple):
-    """One message, to one bookie or to several at once; `size` without its envelope."""
+    """One message, to one bookie or to several at once; `size`: its bytes without the envelope."""
 
     op: Op
     request_id: int
@@ -98,7 +100,7 @@ _request: Final = from_fields(_Request)
 
 
 class _Link:
-    """All that is under way with one bookie, over the connections it has one after another."""
+    """The requests under way to one bookie, over its successive connections."""
 
     def __init__(
         self,
@@ -114,33 +116,33 @@ class _Link:
         self._settings = settings
         self._loop = asyncio.get_running_loop()
         self._channel: Channel | None = None
-        """Greeted; None while there is no connection that requests may go to."""
+        """The greeted connection; None while there is none that may carry requests."""
         self._connecting: asyncio.Task[None] | None = None
-        """The attempt under way; None exactly when there is none."""
+        """The connection attempt under way; None exactly when there is none."""
         self._unsent: list[Message] = []
         """Messages of requests that wait for `_connecting`."""
         self._requests: dict[int, tuple[_Request, Callable[..., None]]] = {}
-        """What is under way and the callback for its answer, by request id; in_flight_requests_max
-        of the settings at most."""
+        """The requests under way by id, with the callbacks for their answers; at most
+        in_flight_requests_max of the settings."""
         self._in_flight_bytes = 0
-        """Of `_requests`; in_flight_bytes_max of the settings at most."""
+        """Bytes of `_requests`; at most in_flight_bytes_max of the settings."""
         self._connected_at = 0.0
-        """Loop time at which `_channel` was greeted."""
+        """When `_channel` was greeted, by the loop's clock."""
         self._epoch = 0
-        """Boot epoch of the process that the last greeting was from."""
+        """Boot epoch of the process that answered the last greeting."""
         self._backoff_s = settings.backoff_min_s
-        """How long the attempt after the next failure waits, between min and max."""
+        """How many seconds to wait after the next failure, between min and max."""
         self._retry_at = 0.0
-        """Loop time before which no attempt is made."""
+        """No attempt is made before this time of the loop's clock."""
         self._has_failed = False
-        """No answer has come since a connection or an attempt failed."""
+        """True when no answer has arrived since a connection or an attempt failed."""
 
     @property
     def is_idle(self) -> bool:
         return not self._requests
 
     def send(self, request: _Request, on_reply: OnReply) -> None:
-        """Send, or queue while connecting; the answer comes later, exactly once."""
+        """Send a request, or queue it while connecting; calls `on_reply` later, exactly once."""
         settings, requests = self._settings, self._requests
         if (
             len(requests) >= settings.in_flight_requests_max
@@ -163,7 +165,7 @@ class _Link:
             self._connecting = self._loop.create_task(self._connect())
 
     def _rests(self, now: float) -> bool:
-        """After a failed attempt the next one is not due yet."""
+        """True when the last attempt failed and the next one is not due yet."""
         return self._connecting is None and now < self._retry_at
 
     # Connecting
@@ -171,7 +173,7 @@ class _Link:
     async def _connect(self) -> None:
         try:
             channel = await self._open()
-        except Exception as error:  # a registration may hold anything, a port of 70000 too
+        except Exception as error:  # a registration may hold anything, such as port 70000
             self._lost(f"cannot connect: {error or type(error).__name__}")
             return
         finally:
@@ -205,7 +207,7 @@ class _Link:
         return channel
 
     def _tls_to(self, endpoint: Endpoint) -> dict[str, Any]:
-        """What `create_connection` needs for it; nothing in plain."""
+        """The arguments of `create_connection` for TLS to this endpoint; empty without TLS."""
         tls = self._settings.tls
         if tls is None or not tls.is_for(has_tls=endpoint.has_tls):
             return {}
@@ -215,7 +217,9 @@ class _Link:
     async def _greet(
         self, channel: Channel, greeting: "asyncio.Future[None]", meant: Identity
     ) -> None:
-        """Nothing is sent before the other side has said that it is the process meant."""
+        """Greet the bookie; no request is sent before the other side has said that it is the
+        process meant.
+        """
         body = meant.encode()
         channel.send((envelope_header(Op.HELLO, 0, 0, len(body)), body))
         try:
@@ -241,7 +245,7 @@ class _Link:
         else:
             why = bytes(body[:WORDS_BYTES_MAX]).decode(errors="replace") or "refused without words"
         if why and code == Status.UNAUTHORIZED:
-            if not self._has_failed:  # for people: waiting will not help
+            if not self._has_failed:  # a person must act: waiting does not help
                 _log.warning("bookie %s does not let us in: %s", self._bookie_id, why)
             greeting.set_exception(UnavailableError(f"not let in: {why}"))
         elif why:
@@ -250,7 +254,9 @@ class _Link:
             greeting.set_result(None)
 
     def _judge(self, body: memoryview) -> str:
-        """Why who answers is not the process meant, by all that is known now; empty when it is."""
+        """Why the process that answers is not the one meant, as far as known now;
+        empty when it is.
+        """
         try:
             found = Identity.decode(body)
         except FrameError as error:
@@ -262,7 +268,7 @@ class _Link:
         return why
 
     def outlived(self, epoch: int) -> None:
-        """The bookie has booted again: what the process of before says counts no more."""
+        """Cut a connection to a process of an earlier boot, as the bookie has booted again."""
         if self._channel is not None and self._epoch < epoch:
             self._channel.abort(UnavailableError(f"its boot {epoch} is known"))
 
@@ -279,7 +285,9 @@ class _Link:
             self._lost(f"connection lost: {error or 'closed by the bookie'}")
 
     def _lost(self, why: str) -> None:
-        """Every request under way is of unknown outcome; the next attempt waits."""
+        """The connection or attempt failed: answer all requests under way UNREACHABLE, and delay
+        the next attempt.
+        """
         _log.info("bookie %s: %s", self._bookie_id, why)
         self._retry_at = self._loop.time() + self._backoff_s
         self._backoff_s = min(self._backoff_s * 2, self._settings.backoff_max_s)
@@ -291,7 +299,7 @@ class _Link:
             self._loop.call_soon(_fail, request, on_reply)
 
     async def close(self) -> None:
-        """Cut the connection; whatever is under way is answered UNREACHABLE."""
+        """Cut the connection; requests under way are answered UNREACHABLE."""
         if self._connecting is not None:
             self._connecting.cancel()
             await asyncio.gather(self._connecting, return_exceptions=True)
@@ -322,7 +330,9 @@ class _Link:
             on_reply(status, body)
 
     def sweep(self, now: float) -> None:
-        """Answer what has waited too long; cut a connection that has been silent meanwhile."""
+        """Answer requests that have waited too long UNREACHABLE; cut a connection that was silent
+        meanwhile.
+        """
         late = [one for one in self._requests.values() if one[0].deadline <= now]
         for request, on_reply in late:
             del self._requests[request.request_id]
@@ -356,15 +366,15 @@ class BookiePool:
             on_newer_boot=self._outlive,
         )
         self._links: dict[BookieId, _Link] = {}
-        """One for each bookie that was ever asked; bounded by the bookies of the cluster."""
+        """A link for each bookie that was ever called; bounded by the bookies of the cluster."""
         self._buffers = FrameBuffers()
         self._next_id = 0
-        """Of the request made last; no two have the same."""
+        """Id of the last request; no two requests have the same."""
         self._sweeper: asyncio.TimerHandle | None = None
-        """Looks for requests past their deadline; None while none is under way: an idle pool wakes
-        nobody."""
+        """The timer that looks for requests past their deadline; None while none is under way, so
+        that an idle pool has no timer."""
         self._is_closed = False
-        """Every request is answered UNREACHABLE from now on."""
+        """True once closed: every request is answered UNREACHABLE from then on."""
 
     async def close(self) -> None:
         """Cut all connections; requests under way are answered UNREACHABLE."""
@@ -395,7 +405,7 @@ class BookiePool:
         frame: Buffer,
         on_reply: Callable[[Recipient, Status], None],
     ) -> None:
-        """See Peers. One message for all; none has the id of another on its connection."""
+        """See Peers. All get the same message; its request id is unique on each connection."""
         request = self._new_request(_ADD_RUN, 0, master_key, frame)
         for recipient in recipients:
             self._send(recipient.bookie_id, request, partial(on_reply, recipient))
@@ -419,7 +429,7 @@ class BookiePool:
     async def wait_lac(
         self, bookie_id: BookieId, request: LacRequest
     ) -> tuple[Status, LacReply | None]:
-        """See Peers. Bounded by the request's own time-out plus the pool's."""
+        """See Peers. It ends within the request's own timeout plus the pool's."""
         status, body = await self._ask(
             bookie_id,
             Op.WAIT_LAC,
@@ -500,7 +510,7 @@ class BookiePool:
     def _sweep(self) -> None:
         self._sweeper = None
         now = self._loop.time()
-        for link in list(self._links.values()):  # an answer may make its receiver ask another
+        for link in list(self._links.values()):  # an answer may cause a request to another bookie
             link.sweep(now)
         if self._sweeper is None and any(not link.is_idle for link in self._links.values()):
             self._schedule_sweep()

@@ -1,7 +1,8 @@
-"""Reads one ledger: ranges through `protocol.reader`, the LAC, and a tail that follows a writer.
+"""Reads one ledger: ranges of entries, the LAC, and a tail that follows a writer.
 
-Nothing beyond the closed end, or the LAC of an open ledger, is ever returned (R15): what lies there
-may be cut off by a recovery. Every payload was verified against its digest.
+A reader never returns an entry beyond the closed end, or beyond the LAC of an open ledger (R15): a
+recovery may cut it off. Every payload was verified against its digest. `protocol.reader` has the
+rules of a read.
 """
 
 import asyncio
@@ -31,16 +32,16 @@ from bookie.protocol.status import Status
 from bookie.wire.native import LacReply, LacRequest, ReadRequest
 
 CORRUPT_KEPT_MAX: Final = 1024
-"""How many bad copies a reader remembers."""
+"""How many corrupt copies a reader remembers."""
 REREADS_MAX: Final = 3
-"""How often one piece is read again because the fragments had changed."""
+"""How often one piece is read again because the fragments have changed."""
 FIRST_ENTRY: Final = EntryId(0)
 
 
 GUESSED_ENTRY_BYTES: Final = 16 * 1024
-"""Taken for the mean of an open ledger until something of it has been read."""
+"""The assumed mean size of entries in an open ledger until some were read."""
 ENTRY_OVERHEAD_BYTES: Final = 64
-"""Of one payload in memory and on the wire, beside its bytes."""
+"""What one payload costs in memory and on the wire beside its bytes."""
 
 
 class Entry(NamedTuple):
@@ -52,14 +53,17 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReaderSettings:
-    """`read_bytes`: one question to a bookie. `pieces_ahead` pieces are read at once.
+    """`read_bytes`: how much one request asks of a bookie. `pieces_ahead`: how many pieces are read
+    at once.
 
-    A piece is about `piece_bytes` as entries go in its ledger, and at most `piece_entries`: many
-    questions long, since bookies answer with whole runs and one at its border is sent twice. It
-    ends early at twice its bytes, so that odd sizes cannot fill the memory.
+    A piece has about `piece_bytes`, judged by the mean entry of the ledger, and at most
+    `piece_entries`. It takes many requests, since bookies answer with whole runs, and a run at the
+    border of a piece is sent twice. It ends early at twice its bytes, so that unusual sizes cannot
+    fill the memory.
 
-    `poll_ms`: how long a bookie may hold a long poll; after each the metadata is read again, so it
-    also bounds how late a tail notices a close. `retry_s`: pause after one that brought nothing.
+    `poll_ms`: how long a bookie may hold a long poll. After each poll the reader reads the metadata
+    again, so this also bounds how late a tail notices a close. `retry_s`: the pause after a poll
+    without a new LAC.
     """
 
     read_bytes: int = 1024 * 1024
@@ -78,7 +82,7 @@ class _Piece:
 
 
 class LedgerReader:
-    """A ledger open for reading. `metadata` is what was last seen of it."""
+    """A ledger that is open for reading. `metadata`: as last read."""
 
     def __init__(
         self,
@@ -94,20 +98,20 @@ class LedgerReader:
         self._store = store
         self._peers = peers
         self._versioned = metadata
-        """Metadata of the ledger as last read; its version never falls."""
+        """The metadata of the ledger as last read; its version never falls."""
         self._settings = settings or ReaderSettings()
         self._sleep = sleep
         self._key = master_key(password)
-        """Sent with every question."""
+        """The master key that is sent with every request."""
         self._codec = EntryCodec(metadata.value.ledger_id, metadata.value.digest_type, password)
         self._lac = NO_ENTRY
-        """The highest LAC that a quorum or an entry said; never falls. -1 = none known."""
+        """The highest LAC known from the ensemble's answers; never falls. -1 = none known."""
         self._entries_read = self._bytes_read = 0
-        """So far, of all reads: the size of the next question is judged by their ratio."""
+        """Entries and bytes of all reads so far; their ratio decides the size of the next piece."""
         self._suspects: set[BookieId] = set()
-        """Bookies that failed a question, or gave a bad copy: asked after the others."""
+        """Bookies that did not answer a request with OK; they are asked after the others."""
         self.corrupt: deque[tuple[BookieId, EntryId]] = deque(maxlen=CORRUPT_KEPT_MAX)
-        """The last bad copies met, for those who report them."""
+        """The last corrupt copies seen, for callers that report them."""
 
     @property
     def metadata(self) -> LedgerMetadata:
@@ -127,16 +131,17 @@ class LedgerReader:
         return self.metadata.last_entry_id if self.is_closed else self._lac
 
     async def read(self, first: EntryId, last: EntryId) -> list[Entry]:
-        """Entries `first`..`last`, both included; use `stream` for more than memory should hold.
+        """Read entries `first`..`last`, both included; use `stream` for more than memory should
+        hold.
 
-        Raises NoSuchEntryError beyond the end, DataLossError for what every holder denies,
-        UndecidableError when a holder may yet have it, UnauthorizedError.
+        Raises NoSuchEntryError beyond the end, DataLossError when every holder denies an entry,
+        UndecidableError when a holder may still have it, UnauthorizedError.
         """
         async with aclosing(self._batches(first, last)) as batches:
             return [entry async for batch in batches for entry in batch]
 
     async def stream(self, first: EntryId, last: EntryId) -> AsyncIterator[Entry]:
-        """Like `read`, entry by entry, with a bounded number of questions ahead."""
+        """Like `read`, but yields entry by entry, with a bounded number of requests ahead."""
         async with aclosing(self._batches(first, last)) as batches:
             async for batch in batches:
                 for entry in batch:
@@ -176,7 +181,9 @@ class LedgerReader:
         return piece_end(seen, first=first, last=last, size=size)
 
     def _mean_bytes(self) -> int:
-        """Of a payload: as the closing wrote it, or of what was read so far."""
+        """The mean size of a payload: from the closed ledger's length, or of the entries read so
+        far.
+        """
         if self.is_closed and self.metadata.length > 0:
             return self.metadata.length // (self.metadata.last_entry_id + 1)
         if self._entries_read:
@@ -187,10 +194,11 @@ class LedgerReader:
         return _Piece(first, last, asyncio.create_task(self._piece(first, last, turn=turn)))
 
     async def _piece(self, first: EntryId, last: EntryId, *, turn: int) -> tuple[bytes, ...]:
-        """Payloads of a piece, or of its start; trouble is believed only of the newest fragments.
+        """Read the payloads of a piece, or of its start. An error counts only with the newest
+        fragments.
 
-        The fragments we know may be older than an ensemble change or a repair: their bookies then
-        deny, rightly, what others hold.
+        The known fragments may be older than an ensemble change or a repair: then their bookies
+        rightly deny entries that others hold.
         """
         for _ in range(REREADS_MAX):
             seen = self.metadata
@@ -205,7 +213,8 @@ class LedgerReader:
     async def _piece_of(
         self, seen: LedgerMetadata, *, first: EntryId, last: EntryId, turn: int
     ) -> tuple[bytes, ...]:
-        # Up to a border of fragments that was not known when the piece was cut: the rest follows.
+        # The piece may cross a fragment border that was unknown when it was planned: read up to it;
+        # the rest follows.
         core = RangeRead(
             seen,
             self._codec,
@@ -237,7 +246,7 @@ class LedgerReader:
             self.ledger_id, ask.first, ask.last, self._settings.read_bytes, self._key
         )
         status, reply = await self._peers.read(ask.bookie_id, request)
-        # A bookie that did not answer is asked last from now on, until it answers again.
+        # A bookie without an OK answer is asked last from now on, until it answers again.
         if status is Status.OK:
             self._suspects.discard(ask.bookie_id)
         else:
@@ -245,7 +254,7 @@ class LedgerReader:
         return core.on_read(ask.op, status, reply)
 
     async def refresh(self) -> LedgerMetadata:
-        """Read the metadata again: a close or an ensemble change may have happened."""
+        """Read the metadata again, as there may have been a close or an ensemble change."""
         if not self.is_closed:
             await self._reread()
         return self.metadata
@@ -253,13 +262,13 @@ class LedgerReader:
     async def _reread(self) -> None:
         self._versioned = await self._store.read_ledger(self.ledger_id)
         if self.is_closed and self.metadata.last_entry_id < self._lac:
-            # Acknowledged entries were cut off: no rule of this product allows it.
+            # The close has cut off acknowledged entries, which no rule of this product allows.
             raise DataLossError(self.ledger_id, EntryId(self.metadata.last_entry_id + 1))
 
     async def read_lac(self) -> EntryId:
-        """The last entry known to be acknowledged now; the end, once the ledger is closed.
+        """Ask for the last acknowledged entry now; the end, once the ledger is closed.
 
-        Raises UndecidableError when nobody of the last ensemble can say anything.
+        Raises UndecidableError when no member of the last ensemble can answer.
         """
         await self.refresh()
         if self.is_closed:
@@ -290,10 +299,11 @@ class LedgerReader:
         core.on_lac(position, status, reply.lac if reply is not None else NO_ENTRY)
 
     async def tail(self, from_entry: EntryId = FIRST_ENTRY) -> AsyncIterator[Entry]:
-        """Entries from here on as they are acknowledged, until the ledger is closed and read.
+        """Yield entries from `from_entry` on as they are acknowledged, until the ledger is closed
+        and read.
 
-        Follows ensemble changes and the close. Raises DataLossError, UndecidableError and
-        UnauthorizedError as `read` does; a LAC nobody can tell now is waited for.
+        It follows ensemble changes and the close. Raises DataLossError, UndecidableError and
+        UnauthorizedError as `read` does; if no bookie knows the LAC now, it waits.
         """
         following = from_entry
         while True:
@@ -306,7 +316,9 @@ class LedgerReader:
             await self._wait_for_more()
 
     async def _wait_for_more(self) -> None:
-        """One round of long polls to the last ensemble, then a look at the metadata."""
+        """Do one round of long polls to the last ensemble; if none brings a new LAC, read the
+        metadata.
+        """
         request = LacRequest(self.ledger_id, self._key, self._lac, self._settings.poll_ms)
         polls = [
             asyncio.create_task(self._peers.wait_lac(bookie_id, request))
@@ -334,7 +346,7 @@ def _lac_of(reply: LacReply | None) -> EntryId:
 
 
 def _entries(first: EntryId, payloads: Sequence[bytes]) -> Iterator[Entry]:
-    # Not Entry(...) in a loop: this way each is made in C, and only when it is wanted.
+    # Not Entry(...) in a loop: this way each is made in C, and only when the caller takes it.
     return map(tuple.__new__, repeat(Entry), zip(count(first), payloads))
 
 

@@ -1,8 +1,8 @@
-"""Shell of `protocol.recovery`: carries its effects out against bookies and the metadata store.
+"""The shell of `protocol.recovery`: carries out its effects on bookies and the metadata store.
 
-One attempt = one core object. An attempt that cannot decide now (members down, booting or in limbo)
-closes nothing; it is repeated a bounded number of times, and then its error names who did not
-answer and why. Use: `await recover(store, peers, ledger_id)`.
+One attempt has one core object. An attempt that cannot decide now (members down, booting or in
+limbo) closes nothing. It is repeated a bounded number of times, and then the error says which
+members did not answer and why. Use: `await recover(store, peers, ledger_id)`.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ from bookie.protocol.writeback import AddRun, Replace
 from bookie.wire.native import LacRequest, ReadRequest
 
 FINAL_ERRORS: Final = (UnauthorizedError, BadRequestError)
-"""What another attempt cannot change."""
+"""Errors that another attempt cannot change."""
 MISSING_NAMED_MAX: Final = 20
 """How many missing entries an error names."""
 
@@ -51,7 +51,9 @@ Sleep = Callable[[float], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class RecoverySettings:
-    """`attempts` in all; the pause after the first is `backoff_s`, then it doubles to the max."""
+    """`attempts`: how many in all. The pause after the first one is `backoff_s`, then it doubles up
+    to `backoff_max_s`.
+    """
 
     attempts: int = 5
     backoff_s: float = 0.1
@@ -62,7 +64,7 @@ class RecoverySettings:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryResult:
-    """A CLOSED ledger and what it took; fields as in `recovery_effects.Recovered`."""
+    """A CLOSED ledger and how it was recovered; fields as in `recovery_effects.Recovered`."""
 
     metadata: Versioned[LedgerMetadata]
     adopted: bool
@@ -81,7 +83,9 @@ class Replacements(Protocol):
 
 
 def registered_replacements(store: MetadataStore, ledger_id: LedgerId) -> Replacements:
-    """Any registered writable bookie, spread over the fleet by ledger id."""
+    """Make a chooser that takes any registered writable bookie, spread over the fleet
+    by ledger id.
+    """
 
     async def choose(
         *, ensemble: tuple[BookieId, ...], exclude: frozenset[BookieId]
@@ -108,7 +112,7 @@ async def recover(
     settings: RecoverySettings | None = None,
     sleep: Sleep = asyncio.sleep,
 ) -> RecoveryResult:
-    """Fence, recover and close one ledger; a CLOSED one is only read.
+    """Fence, recover and close one ledger; of a CLOSED one it only reads the metadata.
 
     Raises NoSuchLedgerError, UnauthorizedError; UndecidableError (naming the members),
     NotEnoughBookiesError, MetadataConflictError or UnavailableError after the last attempt.
@@ -136,7 +140,7 @@ async def recover(
 
 
 def _explained(outcome: Abort) -> BookieError:
-    """The error, with what else was found out: the losses that are certain are worth knowing."""
+    """The error of an attempt, with a note about acknowledged entries that were found nowhere."""
     if outcome.missing:
         ids = ", ".join(str(missing.entry_id) for missing in outcome.missing[:MISSING_NAMED_MAX])
         outcome.error.add_note(
@@ -190,16 +194,18 @@ async def _attempt(
 
 
 def check_password(metadata: LedgerMetadata, password: bytes) -> None:
-    """UnauthorizedError when this is not the ledger's password.
+    """Raise UnauthorizedError when this is not the ledger's password.
 
-    A bookie that has never seen the ledger would learn a wrong key as the right one.
+    Without this check a bookie that has never seen the ledger would take a wrong key for the right
+    one.
     """
     if metadata.password != password:
         raise UnauthorizedError(metadata.ledger_id)
 
 
 def accepted_loss(first_entry_id: EntryId, *, by: str, reason: str, at_ms: int) -> AcceptedLoss:
-    """A person's acceptance that entries from here on may be lost, with the record to keep (S33).
+    """Make a person's acceptance that entries from `first_entry_id` on may be lost, with its record
+    (S33).
 
     The record is JSON: `{"first_entry_id", "by", "reason", "at_ms"}`.
     """
@@ -208,7 +214,7 @@ def accepted_loss(first_entry_id: EntryId, *, by: str, reason: str, at_ms: int) 
 
 
 class _Attempt:
-    """One core, its open questions as tasks, its events in order of arrival."""
+    """One attempt: a core, its requests as tasks, and its events in order of arrival."""
 
     def __init__(
         self,
@@ -226,14 +232,15 @@ class _Attempt:
         self._key = key
         self._replacements = replacements
         self._settings = settings
-        # Bounded by what the core has open: E reads, the write-backs of a window, one write.
+        # The requests of the core bound it: E reads, the write-backs of a window, one metadata
+        # write.
         self._events: asyncio.Queue[Callable[[], list[Effect]]] = asyncio.Queue()
-        """What came in and is not handled yet: at most one answer for each request under way."""
+        """Answers that are not handled yet: at most one for each request under way."""
         self._tasks: dict[asyncio.Task[None], None] = {}
-        """Questions and writes under way, in the order in which they were begun; each leaves at its
-        end, all are cancelled with the attempt."""
+        """Requests under way, in order of their begin; each is removed at its end, and all are
+        cancelled with the attempt."""
         self._outcome: Recovered | Abort | None = None
-        """What the core came to; None until then, and nothing is carried out after it."""
+        """The outcome of the core; None until then. No effect is carried out after it."""
 
     async def run(self) -> Recovered | Abort:
         try:
@@ -263,7 +270,8 @@ class _Attempt:
                 self._start(partial(self._write_metadata, effect))
 
     def _start(self, work: Callable[[], Awaitable[Callable[[], list[Effect]]]]) -> None:
-        # Not a coroutine: a task that is cancelled before its first step would leave it unawaited.
+        # `work` is not a coroutine: a task that is cancelled before its first step would leave it
+        # unawaited.
         async def report() -> None:
             try:
                 event = await work()
@@ -288,7 +296,7 @@ class _Attempt:
         request = LacRequest(self._core.ledger_id, self._key)
         status, reply = await self._peers.read_lac(effect.bookie_id, request, fence=True)
         if reply is None and status is Status.OK:
-            status = Status.UNREACHABLE  # not UNKNOWN, which is a bookie's word that it has fenced
+            status = Status.UNREACHABLE  # not UNKNOWN, with which a bookie says that it has fenced
         lac = reply.lac if reply is not None else NO_ENTRY
         return lambda: self._core.on_lac(effect.op, status, lac)
 
@@ -313,7 +321,8 @@ class _Attempt:
             written = await self._store.write_ledger(effect.metadata, version=effect.version)
             passing("recovery: metadata written, result not known")
         except (MetadataConflictError, UnavailableError):
-            # Lost, or of unknown outcome: either way only a linearizable re-read can tell.
+            # The write lost, or its outcome is unknown: in both cases only a linearizable re-read
+            # can tell.
             current = await self._store.read_ledger(self._core.ledger_id)
             return lambda: self._core.on_metadata_conflict(current.value, current.version)
         return lambda: self._core.on_metadata_written(written.value, written.version)

@@ -1,9 +1,11 @@
-"""The writer of a ledger as its user sees it: futures or a watermark over `protocol.writer`.
+"""The writer of a ledger for applications: the shell of `protocol.writer`, with futures or a
+watermark.
 
-Appends of one loop turn are pushed together; the core decides what goes out as one run. The shell
-carries out the core's effects in order: sends, metadata writes, choices of replacements; and gives
-up only where waiting longer is pointless or the bounds of `WriterSettings` are reached. Whatever
-goes wrong in a task or a callback ends the writer with an error: no future stays without an answer.
+Appends of one turn of the loop are pushed together; the core decides which entries form a run. The
+shell carries out the core's effects in order: sends, metadata writes, choices of replacements. It
+gives up only if waiting longer is pointless or a limit of `WriterSettings` is reached. Every
+unexpected error in a task or a callback ends the writer with an error, so that no future stays
+without an answer.
 """
 
 import asyncio
@@ -51,20 +53,20 @@ LacFuture = asyncio.Future[EntryId]
 
 _OK: Final = Status.OK
 NOT_THE_BOOKIES_FAULT: Final = (Status.FENCED, Status.UNAUTHORIZED, Status.BAD_REQUEST)
-"""Refusals that say nothing against the bookie that gave them."""
+"""Refusals that do not count as a failure of the bookie."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriterSettings:
-    """Bounds of one writer; times in seconds.
+    """Limits of one writer; times in seconds.
 
-    `unacked_bytes_max` and `unacked_entries_max`: beyond either, `room` waits. `stall_s`: how long
-    pending adds may go without progress while members fail, or the metadata store may refuse,
-    before they fail. `search_s`: how long acks wait while a replacement is looked for; it goes on
-    without them then, since a metadata store that is away must not hold up bookies that are not.
-    `retry_s`: until the next try; doubled up to `retry_max_s` while a member is missing that acks
-    do not wait for. `explicit_lac_s`: an idle writer tells the bookies its LAC
-    after so long, so that readers see the last entries too.
+    `unacked_bytes_max` and `unacked_entries_max`: beyond either, `room` waits. `stall_s`: after so
+    long without progress, while members fail or the metadata store refuses writes, pending adds
+    fail. `search_s`: how long acks wait for the search for a replacement. After that the search
+    goes on but acks do too, since an unreachable metadata store must not delay reachable bookies.
+    `retry_s`: the time until the next search; it doubles up to `retry_max_s` while acks do not need
+    the missing member. `explicit_lac_s`: an idle writer sends its LAC to the bookies after this
+    time, so that readers see the last entries too.
     """
 
     limits: WriterLimits = field(default_factory=WriterLimits)
@@ -78,7 +80,7 @@ class WriterSettings:
 
 
 class LedgerWriter:
-    """One open ledger being written. Use within one event loop; `close` or abandon it."""
+    """The writer of one open ledger. Use it within one event loop, and `close` or `abandon` it."""
 
     def __init__(
         self,
@@ -90,7 +92,7 @@ class LedgerWriter:
         settings: WriterSettings | None = None,
         buffers: FrameBuffers | None = None,
     ) -> None:
-        """`buffers`: where frames are built, shared by the writers of a client."""
+        """`buffers`: memory for frames, which the writers of a client share."""
         self._settings = settings or WriterSettings()
         self._core = Writer(
             metadata.value,
@@ -102,34 +104,39 @@ class LedgerWriter:
         self._peers = peers
         self._placement = placement
         self._key = master_key(metadata.value.password)
-        """Sent with every run."""
+        """The master key that is sent with every run."""
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[tuple[EntryId, LacFuture]] = deque()
-        """Entry ids by rising order, above the LAC, and who waits until it reaches them."""
+        """Entry ids above the LAC, rising, with the futures that wait until the LAC reaches
+        them."""
         self._rooms: list[asyncio.Future[None]] = []
-        """Who waits in `room`."""
+        """The futures of callers that wait in `room`."""
         self._is_closing = False
-        """`close` was called: no append is taken any more."""
+        """True once `close` was called: no further append is taken."""
         self._closing: LacFuture | None = None
-        """The outcome of the close, once it has begun in the core."""
+        """The future of the close, once the core has begun it."""
         self._pump_due = False
-        """`_pump` will be called in the next turn of the loop."""
+        """True when `_pump` will be called in the next turn of the loop."""
         self._tasks: set[asyncio.Task[None]] = set()
-        """Metadata writes and searches for bookies under way; an error of one ends the writer."""
+        """Metadata writes and other requests under way; an error of one ends the writer."""
         self._lac_timer: asyncio.TimerHandle | None = None
-        """Sends the LAC to the bookies; None while no ack has come since it was sent."""
+        """The timer that sends the LAC to the bookies; None if no ack has arrived since it was
+        sent."""
         self._sent_lac = NO_ENTRY
-        """The LAC that was sent so last; at most the core's."""
+        """The LAC that was last sent so; at most the core's."""
         self._is_searching = False
-        """A task looks for bookies: one at a time."""
+        """True while a task looks for bookies; there is one at a time."""
         self._retry_timer: asyncio.TimerHandle | None = None
-        """Looks again for bookies, while a member is missing and no task looks."""
+        """The timer of the next search for bookies, while a member is missing and no task looks."""
         self._retry_s = self._settings.retry_s
-        """How long it waits next: between retry_s and retry_max_s of the settings."""
+        """How many seconds to wait before the next search: between retry_s and retry_max_s of the
+        settings."""
         self._stuck: tuple[EntryId, float] | None = None
-        """The LAC that does not move though adds are pending, and since when (loop time)."""
+        """The LAC that does not advance though adds are pending, and since when, by the loop's
+        clock."""
         self._store_refuses_since: float | None = None
-        """Since when the metadata store takes no write (loop time); None: it took the last one."""
+        """Since when the metadata store takes no write, by the loop's clock; None when it took the
+        last one."""
 
     @property
     def ledger_id(self) -> LedgerId:
@@ -137,20 +144,22 @@ class LedgerWriter:
 
     @property
     def metadata(self) -> LedgerMetadata:
-        """What the store holds, as this writer last saw it."""
+        """The metadata as this writer last saw it in the store."""
         return self._core.metadata
 
     @property
     def lac(self) -> EntryId:
-        """The last entry that is acknowledged, and everything before it; -1 = none."""
+        """The last entry that is acknowledged together with everything before it; -1 = none."""
         return self._core.lac
 
     # Appending
     def append(self, payload: bytes) -> LacFuture:
-        """Add one entry; its id when it and everything before it is acknowledged.
+        """Append one entry; the future gets its id once it and everything before it is
+        acknowledged.
 
-        The future fails with LedgerFencedError (outcome unknown) and the like; BadRequestError and
-        a writer that has ended, or is being closed, are raised at once: nothing was sent then.
+        The future may fail, for instance with LedgerFencedError (outcome unknown). BadRequestError,
+        and the error of a writer that has ended or is closing, are raised at once: then nothing was
+        sent.
         """
         if self._is_closing:
             self._check_open()
@@ -165,7 +174,9 @@ class LedgerWriter:
         return future
 
     def append_many(self, payloads: Sequence[bytes]) -> EntryId:
-        """Add entries without a future each; the id of the last, for `wait_acked`."""
+        """Append entries without a future for each; returns the id of the last, for
+        `wait_acked`.
+        """
         self._check_open()
         last = self._core.append(payloads)
         self._pump_soon()
@@ -181,7 +192,9 @@ class LedgerWriter:
             self._loop.call_soon(self._pump)
 
     async def wait_acked(self, entry_id: EntryId) -> EntryId:
-        """Until the LAC reaches this id; the LAC then. Raises what ended the writer before that."""
+        """Wait until the LAC reaches this id; returns the LAC. Raises the error that ended the
+        writer before.
+        """
         if self._core.lac < entry_id and self._core.error is not None:
             raise self._core.error
         if entry_id > self._core.last_appended:
@@ -200,14 +213,16 @@ class LedgerWriter:
         return self._core.lac
 
     def _insert(self, entry_id: EntryId, future: LacFuture) -> None:
-        # Waiters are kept in the order of their ids; a late one for an early id is rare.
+        # Waiters are sorted by id; a late waiter for an early id is rare.
         at = len(self._waiting)
         while at and self._waiting[at - 1][0] > entry_id:
             at -= 1
         self._waiting.insert(at, (entry_id, future))
 
     async def room(self) -> None:
-        """Until another append keeps what is unacknowledged in bounds; at once after the end."""
+        """Wait until the unacknowledged entries are within their limits; returns at once after the
+        end.
+        """
         while self._core.error is None and self._is_full:
             room: asyncio.Future[None] = self._loop.create_future()
             self._rooms.append(room)
@@ -235,10 +250,10 @@ class LedgerWriter:
 
     # The end
     async def close(self) -> EntryId:
-        """Wait for what was appended, close the ledger there; its last entry id.
+        """Wait for the appended entries, then close the ledger; returns its last entry id.
 
-        From the call on no append is taken. Raises what ended the writer, LedgerFencedError above
-        all. Closing twice, or again after a cancelled close, is fine.
+        No append is taken after the call. Raises the error that ended the writer, such as
+        LedgerFencedError. It may be called again, also after a cancelled close.
         """
         self._is_closing = True
         if self._closing is None:
@@ -309,7 +324,7 @@ class LedgerWriter:
         waiting, self._waiting = self._waiting, deque()
         for _entry_id, future in waiting:
             _reject(future, error)
-        # Without an error of its own the core goes on: adds are given up, the close is not.
+        # If the core has no error, only the adds have failed and the close goes on.
         if self._core.error is not None:
             if self._closing is not None:
                 _reject(self._closing, error)
@@ -323,7 +338,7 @@ class LedgerWriter:
             self._closing.set_result(last)
 
     def _broke(self, error: BaseException) -> None:
-        """What nobody expected: without an end here, futures would wait for ever."""
+        """End the writer after an unexpected error, so that no future waits endlessly."""
         if self._core.error is not None:
             return
         if not isinstance(error, BookieError):
@@ -352,16 +367,18 @@ class LedgerWriter:
 
     # Ensemble change
     def _need_replacement(self) -> None:
-        """The core waits for bookies, and acks with it."""
+        """Start the search for replacements; the core, and acks, wait for it."""
         if self._is_searching:
-            # That search takes what is missing when it ends; until then acks go on without it.
+            # The search under way will also replace this member; until then acks go on without it.
             self._perform(self._core.no_replacement())
             return
         self._is_searching = True
         self._start(self._replace(is_awaited=True))
 
     async def _replace(self, *, is_awaited: bool) -> None:
-        """Look for bookies and begin the change; `is_awaited`: the core has begun it already."""
+        """Look for bookies and begin the ensemble change; `is_awaited`: the core has begun it
+        already.
+        """
         try:
             if self._gives_up():
                 return
@@ -385,7 +402,9 @@ class LedgerWriter:
             self._schedule_retry()
 
     async def _choose(self) -> dict[int, BookieId]:
-        """Bookies for positions that are missing; none when there are none, or none to be seen."""
+        """Choose bookies for the missing positions; empty when there are none, or the store is not
+        reachable.
+        """
         metadata, missing = self._core.metadata, self._core.missing
         ensemble = metadata.last_fragment.ensemble
         try:
@@ -400,7 +419,9 @@ class LedgerWriter:
         return chosen
 
     def _schedule_retry(self) -> None:
-        """One timer, however many members fail: a dead cluster is asked again at a fixed pace."""
+        """Start the one timer of the next search, however many members fail, so that a dead cluster
+        is asked at a bounded rate.
+        """
         core, settings = self._core, self._settings
         if self._retry_timer is None and core.phase is Phase.OPEN and core.is_degraded:
             delay = settings.retry_s if core.is_stalled else self._retry_s
@@ -415,10 +436,10 @@ class LedgerWriter:
             self._start(self._replace(is_awaited=False))
 
     def _gives_up(self) -> bool:
-        """End the writer when members fail and pending adds have seen no progress for too long.
+        """End the writer when members fail and pending adds have made no progress for too long.
 
-        Looked at whenever a member is to be replaced: one that is taken back again and again, and
-        fails each time, must not keep the adds waiting for ever.
+        Called whenever a member must be replaced: a member that is taken back again and again, and
+        fails each time, must not keep the adds waiting endlessly.
         """
         lac, now = self._core.lac, self._loop.time()
         if lac == self._core.last_appended:
@@ -441,7 +462,7 @@ class LedgerWriter:
 
     # Metadata
     async def _write(self, effect: WriteMetadata) -> None:
-        """Compare-and-set; the core learns what the store then holds."""
+        """Do a compare-and-set, and pass what the store then holds to the core."""
         passing("writer: metadata not written yet")
         stored = await self._outcome(effect)
         if stored is None:
@@ -458,7 +479,9 @@ class LedgerWriter:
         self._perform(self._core.store_answered(stored.value, stored.version))
 
     async def _outcome(self, effect: WriteMetadata) -> Versioned[LedgerMetadata] | None:
-        """What is stored: after a conflict or an unknown outcome, re-read. None: we have ended."""
+        """Write, and return what is stored, by a re-read after a conflict or an unknown outcome;
+        None when the writer has ended.
+        """
         ask = partial(self._store.write_ledger, effect.metadata, version=effect.version)
         while self._core.error is None:
             try:
@@ -487,7 +510,7 @@ class LedgerWriter:
         if lac <= self._sent_lac or self._core.error is not None or self._closing is not None:
             return
         if self._core.last_appended > lac:
-            # Entries under way will carry it; look again when they are acknowledged.
+            # Entries under way will carry the LAC; the next ack starts the timer again.
             return
         self._sent_lac = lac
         request = LacRequest(self.ledger_id, self._key, lac=lac)
@@ -501,4 +524,4 @@ class LedgerWriter:
 def _reject(future: LacFuture, error: BookieError) -> None:
     if not future.done():
         future.set_exception(error)
-        future.exception()  # looked at: whoever awaits it still gets it
+        future.exception()  # marks it as seen; a caller that awaits it still gets it
