@@ -1,5 +1,7 @@
-"""Ledger metadata, cookies and registrations: one compare-and-set interface, two stores.
+"""The metadata store: ledger metadata, cookies and registrations behind one compare-and-set
+interface.
 
-Both stores, `zookeeper` (in BookKeeper's layout) and `memory`, keep the contract of `store`: start
-there. `codec` and `cookie` are BookKeeper's formats, `boots` the claims of bookies.
+There are two stores, `zookeeper` (in BookKeeper's layout) and `memory`, with the interface in
+`store`: start there. `codec` and `cookie` have BookKeeper's formats, `boots` the format of a
+bookie's claim.
 """

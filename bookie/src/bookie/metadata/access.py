@@ -1,9 +1,10 @@
-"""Who may do what to which znode: ZooKeeper's access lists, as a pure function over paths.
+"""ZooKeeper's access lists: which principal may do what to which znode, as a pure function of its
+path.
 
-The fleet itself (bookies, operator, jobs, people who mend it) may do everything. Clients may do to
-a cluster what BookKeeper's own need: make, write and delete ledgers, draw ids, keep the logs of
-ledgers. The rest they may read, such as who the bookies are. Rights are ZooKeeper's: to remove a
-znode takes DELETE on the folder that it lies in, so clients never have that on the cluster's root.
+The fleet itself (bookies, operator, jobs, people who repair it) may do everything. Clients may do
+what BookKeeper's own need: create, write and delete ledgers, draw ids, keep lists of ledgers for
+logs. Everything else they may only read, such as the registered bookies. In ZooKeeper, removing a
+znode takes DELETE on its parent, so clients never have DELETE on the cluster's root.
 """
 
 from dataclasses import dataclass
@@ -23,20 +24,20 @@ X509: Final = "x509"
 
 
 class Place(Enum):
-    """What a znode is for; the value: what clients may do to it."""
+    """The purpose of a znode. The value: what clients may do to it, and a label."""
 
     SHARED = READ | CREATE, "shared"
-    """Above a cluster: other clusters may lie beside it."""
+    """A znode above the cluster, which other clusters may share."""
     ROOT = READ | CREATE, "root"
     OWN = READ, "own"
-    """The fleet's: identities, registrations, cookies, epochs, marks."""
+    """A znode that only the fleet writes: identities, registrations, cookies, epochs, marks."""
     IDS = READ | WRITE | CREATE | DELETE, "ids"
     LEDGER = READ | WRITE | CREATE | DELETE, "ledger"
-    """A ledger, or a folder of ledgers."""
+    """The metadata of a ledger, or a folder of ledgers."""
     BARRIER = READ | WRITE, "barrier"
     VALUES = READ | CREATE, "values"
     LOG = READ | WRITE, "log"
-    """Which ledgers a client's log has."""
+    """The list of ledgers of a client's log."""
 
     def __init__(self, clients: int, label: str) -> None:
         self.clients = clients
@@ -45,11 +46,11 @@ class Place(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who is who in the access lists of one cluster.
+    """The names in the access lists of one cluster.
 
-    `fleet`: the names by which ZooKeeper knows the fleet itself; without any, everyone may do
-    everything. `clients`: the name of those who may use it. `is_super`: ZooKeeper lets the fleet do
-    everything, whatever a list says.
+    `fleet`: the names by which ZooKeeper knows the fleet itself; if empty, everyone may do
+    everything. `clients`: the name of clients that may use the cluster. `is_super`: ZooKeeper lets
+    the fleet do everything, whatever a list says.
     """
 
     fleet: tuple[Id, ...] = ()
@@ -60,22 +61,22 @@ class Access:
         """The access list of a znode of this kind."""
         if not self.fleet:
             return list(OPEN_ACL_UNSAFE)
-        # Clusters beside each other may have other clients.
+        # Clusters below one parent may have different clients.
         clients = ANYONE_ID_UNSAFE if place is Place.SHARED else self.clients
         return [*(ACL(ALL, one) for one in self.fleet), ACL(place.clients, clients)]
 
     def is_right(self, place: Place, found: list[ACL]) -> bool:
-        """True when it is so, in whatever order.
+        """True when the access list `found` is right, in any order.
 
-        Also where one of Apache's clients has closed its ledgers (zkEnableSecurity), so that they
-        are the clients' own, and the fleet is above all lists.
+        It is also right if one of Apache's clients has reserved its ledgers for clients
+        (zkEnableSecurity) while the fleet is ZooKeeper's super user.
         """
         if set(found) == set(self.list_of(place)):
             return True
         if place is Place.SHARED and self.fleet:
             return set(found) != set(
                 OPEN_ACL_UNSAFE
-            )  # somebody has closed it, for clusters beside this one
+            )  # somebody has restricted it, for other clusters
         by_client = place in (Place.LEDGER, Place.IDS) and self.clients != ANYONE_ID_UNSAFE
         return by_client and self.is_super and found == [ACL(ALL, self.clients)]
 
@@ -84,7 +85,7 @@ OPEN: Final = Access()
 
 
 def place_of(path: str, paths: Paths) -> Place | None:
-    """What a znode of this cluster is for; None for one that is not known here."""
+    """The purpose of a znode of this cluster; None for an unknown one."""
     if path == paths.root or not path.startswith(f"{paths.root}/"):
         return Place.ROOT if path == paths.root else _place_beside(path, paths)
     first = path.removeprefix(f"{paths.root}/").partition("/")[0]

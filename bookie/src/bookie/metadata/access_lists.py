@@ -1,8 +1,8 @@
-"""The access lists of a cluster that exists: what differs from what they should be, and set right.
+"""Checks the access lists of an existing cluster, and corrects those that differ.
 
-For trees that were made before there were credentials, or by clients of others. The walk goes down
-folder by folder, and a bounded number of requests is under way. Znodes that are not known here are
-counted and left alone, with all that lies below; so are other clusters beside this one.
+It is for trees that were created before there were credentials, or by other clients. It walks down
+folder by folder, with a bounded number of requests under way. It counts unknown znodes and leaves
+them alone, with everything below; it also leaves other clusters alone.
 """
 
 import asyncio
@@ -19,40 +19,41 @@ from bookie.metadata.layout import LEDGER_PREFIX, OWN_ROOT, Paths
 from bookie.metadata.session import ZooKeeperSession
 
 BATCH: Final = 128
-"""Znodes looked at, and set right, at a time."""
+"""How many znodes are checked, and corrected, at a time."""
 UNKNOWN: Final = "unknown"
 
 
 @dataclass(slots=True)
 class Count:
-    """What was found of one kind of znode."""
+    """The result for one kind of znode."""
 
     kind: str
-    """A place's label, or `unknown`."""
+    """The label of a `Place`, or `unknown`."""
     checked: int = 0
-    """Looked at."""
+    """How many were checked."""
     different: int = 0
-    """Lists that are not as they should be."""
+    """How many have a wrong access list."""
     changed: int = 0
-    """Of these, set right now."""
+    """How many of these were corrected now."""
     first: str = ""
-    """Path of the first that differs, or is unknown; empty without one."""
+    """Path of the first that is wrong or unknown; empty when there is none."""
 
 
 class AccessLists:
-    """Looks over one cluster."""
+    """Checks the access lists of one cluster."""
 
     def __init__(self, session: ZooKeeperSession, paths: Paths, *, instance_id: str) -> None:
         self._session = session
         self._paths = paths
         self._instance_id = instance_id
         self._counts: dict[str, Count] = {}
-        """By kind, in the order in which kinds were met."""
+        """The results by kind, in the order in which kinds were found."""
 
     async def check(self, wanted: Access, *, apply: bool) -> list[Count]:
-        """Counts by kind. `apply`: lists that differ are set; doing it again changes nothing.
+        """Check all znodes; returns the counts by kind. `apply`: correct wrong lists; doing it
+        again changes nothing.
 
-        Raises UnavailableError; what was set before stays so.
+        Raises UnavailableError; lists that were corrected before stay so.
         """
         self._counts = {}
         async for batch in self._walk():
@@ -70,7 +71,7 @@ class AccessLists:
         return list(self._counts.values())
 
     def _judged(self, path: str, found: Sequence[ACL], wanted: Access) -> Place | None:
-        """What the znode is for, when its list differs; counts it."""
+        """Count a znode; returns its purpose when its list is wrong, else None."""
         place = place_of(path, self._paths)
         kind = UNKNOWN if place is None else place.label
         count = self._counts.setdefault(kind, Count(kind))
@@ -83,7 +84,9 @@ class AccessLists:
         return place
 
     async def _walk(self) -> AsyncIterator[list[str]]:
-        """All that is the cluster's and what it lies in, folders before what lies in them."""
+        """Yield batches of all paths of the cluster and the folders above it, parents before
+        children.
+        """
         own = f"{self._paths.root.rpartition('/')[0]}/{OWN_ROOT}"
         yield [*_above(self._paths.root), own]
         folders = [self._paths.root, f"{own}/{self._instance_id}"]
@@ -111,7 +114,7 @@ class AccessLists:
         return names
 
     async def _list_of(self, path: str) -> list[ACL] | None:
-        """None for a znode that is not there."""
+        """Read the access list of a znode; None when there is no such znode."""
         try:
             found: tuple[list[ACL], Any] = await self._session.read(
                 lambda zk: zk.get_acls_async(path), synced_in=self._session.generation
@@ -121,7 +124,7 @@ class AccessLists:
         return found[0]
 
     async def _set(self, path: str, wanted: list[ACL]) -> bool:
-        """False when the znode is gone meanwhile."""
+        """Set an access list; False when the znode is gone."""
         try:
             await self._session.write(partial(_begin_set, path=path, wanted=wanted), repeat=True)
         except NoNodeError:
@@ -130,7 +133,7 @@ class AccessLists:
 
 
 def _above(root: str) -> Iterator[str]:
-    """The folders that the root lies in, the highest first."""
+    """The folders above the root, the highest first."""
     parts = root.split("/")
     for end in range(2, len(parts)):
         yield "/".join(parts[:end])

@@ -1,8 +1,8 @@
-"""The bytes of a StoredBoot, in the znode of the bookie's boot epoch.
+"""The encoding of a StoredBoot in the znode of the bookie's boot epoch.
 
-JSON, UTF-8, keys sorted:
-`{"epoch": 7, "generation": 12, "lease": 75.0, "nonce": "5f3a...", "rolledBack": "", "served": 6}`.
-A version before kept the epoch alone, as decimal digits: `7`; another left the lease out.
+It is JSON, UTF-8, keys sorted: `{"epoch": 7, "generation": 12, "lease": 75.0, "nonce": "5f3a...",
+"rolledBack": "", "served": 6}`. An older version stored only the epoch, as decimal digits: `7`;
+another one had no lease.
 """
 
 import json
@@ -28,7 +28,7 @@ def encode_boot(boot: StoredBoot) -> bytes:
 
 
 def decode_boot(raw: bytes, *, bookie_id: BookieId) -> StoredBoot:
-    """MetadataFormatError when the bytes are neither form."""
+    """Decode a stored boot; MetadataFormatError when the bytes have neither form."""
     try:
         found = parse_json(raw)
         if raw.isdigit():

@@ -1,8 +1,8 @@
-"""Ledger metadata to bytes and back, in BookKeeper's formats.
+"""Encodes and decodes ledger metadata, in BookKeeper's formats.
 
-A line `BookieMetadataFormatVersion<TAB><n>` comes first. n = 3: a varint-delimited protobuf message
-(the only one written); n = 2: the same message as protobuf text; n = 1: lines of text. Versions 1
-and 2 are read, since clusters older than this product may be handed to it.
+The first line is `BookieMetadataFormatVersion<TAB><n>`. n = 3: a varint-delimited protobuf message
+(the only version that is written); n = 2: the same message as protobuf text; n = 1: lines of text.
+Versions 1 and 2 are read too, since this product may take over older clusters.
 """
 
 import re
@@ -25,14 +25,14 @@ VERSION_WRITTEN: Final = 3
 BOOKIE_ID_READ: Final = re.compile(r"[!-~]{1,255}")
 V1_CLOSED: Final = "CLOSED"
 V1_IN_RECOVERY_ENTRY: Final = -102
-"""Version 1 has no state of its own: this last entry id stands for IN_RECOVERY."""
+"""Version 1 has no field for the state: this value as the last entry id means IN_RECOVERY."""
 
 VARINT_BYTES_MAX: Final = 5
 VARINT_MORE: Final = 0x80
 
 
 def encode_ledger(metadata: LedgerMetadata) -> bytes:
-    """Format version 3, as the stock client writes it."""
+    """Encode metadata in format version 3, as the stock client writes it."""
     message = LedgerMetadataFormat(
         quorumSize=metadata.write_quorum,
         ensembleSize=metadata.ensemble_size,
@@ -40,8 +40,8 @@ def encode_ledger(metadata: LedgerMetadata) -> bytes:
         lastEntryId=metadata.last_entry_id if metadata.is_closed else NO_ENTRY,
         state=metadata.state.value,
         digestType=metadata.digest_type.name,
-        # Present even when empty: without it the stock client takes the ledger for one of the days
-        # before passwords were stored and skips its check.
+        # Set even when empty: without it the stock client assumes that the ledger is older than
+        # stored passwords, and skips its check.
         password=metadata.password,
         ackQuorumSize=metadata.ack_quorum,
         ctime=metadata.ctime_ms,
@@ -58,10 +58,10 @@ def encode_ledger(metadata: LedgerMetadata) -> bytes:
 
 
 def decode_ledger(raw: bytes, *, ledger_id: LedgerId, stored_at_ms: int = 0) -> LedgerMetadata:
-    """What `raw` says of this ledger.
+    """Decode the metadata of a ledger.
 
-    `stored_at_ms`: the store's own creation time, used where the value has none. Raises
-    MetadataFormatError; such a ledger is unknown, never absent.
+    `stored_at_ms`: the store's own creation time, used if the value has none. Raises
+    MetadataFormatError; then the ledger is unknown, never absent.
     """
     header, newline, body = raw.partition(b"\n")
     version = header[len(HEADER) :]
@@ -83,15 +83,19 @@ def decode_ledger(raw: bytes, *, ledger_id: LedgerId, stored_at_ms: int = 0) -> 
 
 
 def _refuse_names(metadata: LedgerMetadata) -> str:
-    """Why its bookies cannot be called so; empty when they can. Names come into logs, onto screens
-    and pages: no lines, escapes of a terminal or blanks. Apache's client takes fewer characters."""
+    """Why a bookie's name is not accepted; empty when all are. Names get into logs, terminals and
+    pages, so they must not have line breaks, terminal escapes or blanks. Apache's client accepts
+    even fewer characters.
+    """
     names = {name for fragment in metadata.fragments for name in fragment.ensemble}
     wrong = [name for name in names if not BOOKIE_ID_READ.fullmatch(name)]
     return f"found a bookie of the id {min(wrong)[:60]!r}" if wrong else ""
 
 
 def _shown(header: bytes) -> str:
-    """What begins in another way may hold a ledger's password."""
+    """The header for an error message. A value without the known header is not shown, as it may
+    hold a ledger's password.
+    """
     known = header.startswith(HEADER)
     return repr(header[:60]) if known else f"{len(header)} bytes of something else"
 
@@ -140,7 +144,7 @@ def _from_message(
 
 
 def _digest_type(message: LedgerMetadataFormat) -> DigestType:
-    """The digest; a number we do not know must not pass for the first one we do."""
+    """The digest type; an unknown number must not pass for the first known one."""
     if message.HasField("digestType"):
         return DigestType(message.digestType)
     if message.HasField("password"):
@@ -153,7 +157,9 @@ def _custom(message: LedgerMetadataFormat) -> Mapping[str, bytes]:
 
 
 def _read_v1(body: bytes, ledger_id: LedgerId, stored_at_ms: int) -> LedgerMetadata:
-    """Lines: quorum, ensemble size, length, fragments, and at the end `<last entry>TAB CLOSED`."""
+    """Read version 1. Its lines: quorum, ensemble size, length, fragments, and at the end `<last
+    entry>TAB CLOSED`.
+    """
     quorum, ensemble_size, length, *rest = body.decode().splitlines()
     fragments: list[Fragment] = []
     state, last_entry_id = LedgerState.OPEN, NO_ENTRY
@@ -197,7 +203,7 @@ def _varint(value: int) -> bytes:
 
 
 def _read_varint(raw: bytes) -> tuple[int, int]:
-    """The number at the start of `raw` and how many bytes it takes."""
+    """Parse the number at the start of `raw`; returns it and how many bytes it takes."""
     value = 0
     for index, byte in enumerate(raw[:VARINT_BYTES_MAX]):
         value |= (byte & 0x7F) << (7 * index)

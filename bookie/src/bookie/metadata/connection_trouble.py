@@ -1,4 +1,4 @@
-"""Why a connection to a ZooKeeper failed, for people: found, expected, what to do. Pure."""
+"""Explains to people why a connection to ZooKeeper failed: found, expected, what to do. Pure."""
 
 import ssl
 from pathlib import Path
@@ -8,14 +8,16 @@ from bookie.tls.files import AUTHORITIES, CERTIFICATE
 
 OUT_OF_TIME: Final = (9, 10)
 WRONG_NAMES: Final = (62, 64)
-"""OpenSSL's codes of a certificate that it refuses: not valid now; not of the name that is dialled.
-With any other, nobody who is trusted has signed it."""
+"""OpenSSL's codes for a certificate that is not for the dialled name; OUT_OF_TIME: for one that is
+not valid now. Any other code means that no trusted authority has signed it."""
 NOT_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")
 CLOSED: Final = ("UNEXPECTED_EOF_WHILE_READING",)
 
 
 def trouble_of(error: BaseException, *, where: str, directory: Path | None) -> str:
-    """`directory`: the folder of credentials that we show; None: a plain connection."""
+    """The sentence for an error. `directory`: the folder of our credentials; None for a plain
+    connection.
+    """
     if directory is None:
         return _of_plain(error, where)
     if isinstance(error, ssl.SSLCertVerificationError):

@@ -1,7 +1,8 @@
-"""Cookies to text and back, in BookKeeper's format: the same bytes in ZooKeeper and on each disk.
+"""Encodes and decodes cookies, in BookKeeper's format: the same bytes in ZooKeeper and on each
+disk.
 
-The first line is the layout version. Layouts 4 and 5 go on with protobuf text (5 added indexDirs),
-layout 3 with three plain lines. A cookie is written in the layout it says it has.
+The first line is the layout version. In layouts 4 and 5 protobuf text follows (5 added indexDirs),
+in layout 3 three plain lines. A cookie is written in the layout that it names.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ LAYOUT_OF_PLAIN_LINES: Final = 3
 
 
 def encode_cookie(cookie: Cookie) -> bytes:
-    """The cookie's bytes; BadRequestError when a folder name cannot be written in this format."""
+    """Encode a cookie; BadRequestError when a folder name cannot be written in this format."""
     if cookie.layout_version not in LAYOUTS_READ:
         raise BadRequestError(
             f"cookie layout {cookie.layout_version} cannot be written, expected one of 3, 4, 5"
@@ -39,7 +40,9 @@ def encode_cookie(cookie: Cookie) -> bytes:
 
 
 def decode_cookie(raw: bytes) -> Cookie:
-    """The cookie in these bytes. Raises MetadataFormatError: never corrected, never ignored."""
+    """Decode a cookie; MetadataFormatError when it is malformed, as it must be neither corrected
+    nor ignored.
+    """
     first, _, rest = raw.partition(b"\n")
     try:
         layout = int(first)
@@ -81,7 +84,7 @@ def _join(directories: Sequence[str], separator: str) -> str:
 
 
 def _counted(directories: Sequence[str]) -> str:
-    """`N<TAB>first<TAB>second...`"""
+    """Encode a list as `N<TAB>first<TAB>second...`"""
     return "\t".join((str(len(directories)), _join(directories, "\t")))
 
 

@@ -1,8 +1,8 @@
-"""The real ZooKeeper server as a child process: for the demo, the local platform and tests.
+"""Runs the real ZooKeeper server as a child process, for the demo, the local platform and tests.
 
-Its jars lie in the pyspark package, so nothing else has to be installed but a Java. One server, not
-an ensemble: the files are as durable as its folder, the availability is that of one process.
-`server` runs the same one in the foreground.
+Its jars are in the pyspark package, so only a Java must be installed besides. It is one server, not
+an ensemble: as durable as its folder, and as available as one process. `server` runs the same
+server in the foreground.
 """
 
 import fcntl
@@ -56,14 +56,15 @@ PORT_TRIES_MAX: Final = 5
 OUTGOING_PORTS: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 OUTGOING_PORT_DEFAULT: Final = 32768
 LISTEN_PORT_MIN: Final = 10_000
-"""Below are the ports of well-known servers, a bookie's and ZooKeeper's own among them."""
+"""Well-known servers have lower ports, among them a bookie and ZooKeeper itself."""
 LISTEN_PORTS_LEAST: Final = 1000
-"""With fewer to choose from, two fleets on one machine would choose the same ones."""
+"""The least number of ports to choose from: with fewer, two fleets on one machine would choose the
+same ones."""
 LOG_TAIL_BYTES: Final = 2000
 
 
 class EmbeddedZooKeeper:
-    """One running server. `start` to make one, `stop` to end it; also a context manager."""
+    """One running server. Use `start` and `stop`; it is also a context manager."""
 
     def __init__(
         self,
@@ -78,23 +79,23 @@ class EmbeddedZooKeeper:
         self.host = loopback()
         self.port = port
         self.credentials = credentials
-        """The folder with the server's certificate; None: it speaks no TLS."""
+        """The folder with the server's certificate; None = no TLS."""
         self._renewal = (
             None
             if credentials is None
             else renewal.start(credentials.absolute(), stores_of(directory), of=process.pid)
         )
-        """Gives the server its renewed certificates, and ends with it."""
+        """The process that gives the server renewed certificates; it ends with the server."""
 
     @classmethod
     def start(
         cls, directory: Path, *, port: int = 0, settings: EmbeddedSettings | None = None
     ) -> "EmbeddedZooKeeper":
-        """Starts a server on this folder and waits until it answers; blocking.
+        """Start a server on this folder and wait until it answers; blocking.
 
-        `port` 0 takes any free one. Raises SettingsError without a Java >= 17 or pyspark's jars,
-        and for credentials that cannot be used, UnavailableError when the server does not come up
-        or the folder is in use.
+        `port` 0 means any free port. Raises SettingsError without a Java >= 17 or pyspark's jars,
+        and for credentials that cannot be used; UnavailableError when the server does not start or
+        the folder is in use.
         """
         settings = settings or EmbeddedSettings()
         java, jars = find_java(), find_jars()
@@ -111,8 +112,8 @@ class EmbeddedZooKeeper:
                 server = cls(process, directory=directory, port=chosen, credentials=settings.tls)
                 if server._answers_in_time():
                     return server
-                # The free port may have been taken meanwhile; anything else fails again and is
-                # reported with the server's own words.
+                # Another process may have taken the port meanwhile. Any other failure repeats, and
+                # is then reported with the server's own log.
                 server.stop()
         raise UnavailableError(
             f"the embedded ZooKeeper on {directory} did not start on port {chosen}; its log ends "
@@ -126,7 +127,7 @@ class EmbeddedZooKeeper:
 
     @property
     def url(self) -> str:
-        """The metadata URL of the usual root on this server."""
+        """The metadata URL with the usual root on this server."""
         return f"{'zk' if self.credentials is None else 'zks'}://{self.address}/ledgers"
 
     @property
@@ -138,7 +139,7 @@ class EmbeddedZooKeeper:
         return self._process.poll() is None
 
     def stop(self) -> None:
-        """Ends the server: politely, then by force. Its files stay."""
+        """Stop the server, by force if needed. Its files stay."""
         if self.is_running:
             self._process.terminate()
         try:
@@ -171,7 +172,7 @@ class EmbeddedZooKeeper:
         return False
 
     def _answers(self) -> bool:
-        """True when this server takes requests; another one on the port has other folders."""
+        """True when this server answers; another server on the port would name another folder."""
         with suppress(UnavailableError):
             answer = ask(
                 (self.host, self.port), b"conf", credentials=self.credentials, wait_s=PROBE_WAIT_S
@@ -181,7 +182,7 @@ class EmbeddedZooKeeper:
 
 
 def find_jars() -> list[Path]:
-    """The server's jars within the pyspark package, which is found without being imported."""
+    """Find the server's jars in the pyspark package, without importing it."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
         raise SettingsError(
@@ -197,7 +198,9 @@ def find_jars() -> list[Path]:
 
 
 def lock_folder(lock: IO[bytes], directory: Path) -> None:
-    """The server inherits the lock, so it lasts exactly as long as one runs on the folder."""
+    """Lock the folder. The server inherits the lock, so it lasts exactly as long as the server
+    runs.
+    """
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -207,16 +210,16 @@ def lock_folder(lock: IO[bytes], directory: Path) -> None:
 
 
 def free_port() -> int:
-    """A local port that nobody listens on now; another process may take it first.
+    """Find a local port on which nobody listens now; another process may still take it.
 
-    Below the range from which the kernel gives ports to outgoing connections: in that range the
-    port of a server that is down for a moment is taken by anybody's next connection.
+    It is below the range from which the kernel takes ports for outgoing connections: in that range
+    any connection could take the port of a server that is down for a moment.
     """
     lowest, host = _lowest_outgoing_port(), loopback()
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for port in random.sample(range(LISTEN_PORT_MIN, lowest), PORT_TRIES_MAX):
         with socket.socket(family) as probe, suppress(OSError):
-            # As servers do: a port is free although old connections to it are still closing.
+            # As servers do: the port counts as free while old connections to it are still closing.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((host, port))
             return port
@@ -227,7 +230,9 @@ def free_port() -> int:
 
 
 def _lowest_outgoing_port() -> int:
-    """`net.ipv4.ip_local_port_range` of Linux; its default where it says nothing usable."""
+    """The lowest port of Linux' `net.ipv4.ip_local_port_range`; its default when that is not
+    usable.
+    """
     with suppress(OSError, ValueError):
         lowest = int(OUTGOING_PORTS.read_text().split()[0])
         if lowest >= LISTEN_PORT_MIN + LISTEN_PORTS_LEAST:
@@ -244,7 +249,8 @@ def _spawn(command: list[str], directory: Path, lock: IO[bytes]) -> subprocess.P
             stdout=log,
             stderr=subprocess.STDOUT,
             pass_fds=(lock.fileno(),),
-            # A Ctrl-C in the terminal must reach the bookies first: they need it to stop cleanly.
+            # A Ctrl-C in the terminal must not stop the server before the bookies, which need it
+            # for a clean stop.
             start_new_session=True,
         )
 

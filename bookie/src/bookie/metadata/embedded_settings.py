@@ -1,10 +1,11 @@
-"""What the embedded ZooKeeper is started with: its own file of settings, its Java, its TLS.
+"""Settings of the embedded ZooKeeper: its configuration file, its Java command line, its TLS.
 
-Under TLS there is one port. Whoever connects shows a certificate that an authority of `ca.crt` has
-signed, for ZooKeeper's four-letter commands as well; TLS 1.2 and 1.3 alone. ZooKeeper knows a
-connection by the subject of its certificate (`Principal.x509_name`), and that of the fleet itself
-is its super user: what a client of Apache's has closed for others (zkEnableSecurity), a repair can
-mend all the same. With `plain` the same port takes connections without TLS too, who are anybody.
+With TLS there is one port. Every client shows a certificate that an authority in `ca.crt` has
+signed, also for ZooKeeper's four-letter commands; only TLS 1.2 and 1.3 are allowed. ZooKeeper
+identifies a connection by the subject of its certificate (`Principal.x509_name`). The fleet's
+subject is its super user, so that a repair can repair ledgers that a client of Apache's has
+reserved for itself (zkEnableSecurity). With `plain` the same port also takes connections without
+TLS, which are anonymous.
 """
 
 import os
@@ -23,25 +24,28 @@ JVM_FLAGS: Final = (
     "-Xss512k",
     "-XX:TieredStopAtLevel=1",
     "-XX:+UseSerialGC",
-    "-XX:+ExitOnOutOfMemoryError",  # a server without memory neither answers nor dies
+    "-XX:+ExitOnOutOfMemoryError",  # else a server without memory neither answers nor ends
 )
 PRIVATE: Final = 0o700
 LOGGING: Final = "log4j2.properties"
 REFUSALS_LOGGED_AT_ONCE: Final = 20
 REFUSALS_LOGGED_PER_S: Final = 0.05
-"""Lines about failed handshakes: each probe by TCP is one, and so is each try of a stranger."""
+"""Limits for log lines about failed handshakes: each TCP probe makes one, and so does each try of a
+stranger."""
 HANDSHAKES_AT_ONCE_MAX: Final = 256
-"""Connections in their handshake; further ones are closed, and their clients come again."""
+"""How many connections may be in their handshake; further ones are closed, and their clients
+connect again."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedSettings:
-    """`tick_ms`: ZooKeeper's clock; session timeouts may lie between 2 and 60 ticks.
+    """Settings of the server. `tick_ms`: ZooKeeper's tick; session timeouts may be between 2 and 60
+    ticks.
 
-    `fsync` off makes writes cheap and a power cut fatal: for tests only. `bind`: the address to
-    listen on, None = the loopback; a wildcard is every address of both families. `tls`: the folder
-    with the server's credentials, None = no TLS; `plain`: with it, connections without TLS are
-    taken as well, while a fleet moves from one to the other.
+    `fsync`: without it writes are cheap but a power cut is fatal; for tests only. `bind`: the
+    address to listen on, None = the loopback; a wildcard means every address of both families.
+    `tls`: the folder with the server's credentials, None = no TLS. `plain`: with `tls`, also take
+    connections without TLS, while a fleet moves from one to the other.
     """
 
     tick_ms: int = 500
@@ -54,7 +58,7 @@ class EmbeddedSettings:
 
 
 def write_configuration(directory: Path, *, port: int, settings: EmbeddedSettings) -> None:
-    """The server's own file of settings, in its folder."""
+    """Write the server's configuration files into its folder."""
     lines = (
         f"dataDir={directory / 'data'}",
         *_listening(port, settings),
@@ -73,7 +77,9 @@ def write_configuration(directory: Path, *, port: int, settings: EmbeddedSetting
 
 
 def prepare_stores(directory: Path, settings: EmbeddedSettings) -> None:
-    """What the server reads of its credentials; SettingsError when they cannot be used."""
+    """Write the credentials in the form that the server reads; SettingsError when they cannot be
+    used.
+    """
     if settings.tls is not None:
         principal = CredentialsFolder(settings.tls).principal
         if principal is not None and principal.role is not Role.ZOOKEEPER:
@@ -86,14 +92,16 @@ def prepare_stores(directory: Path, settings: EmbeddedSettings) -> None:
 
 
 def stores_of(directory: Path) -> Path:
-    """Where the server reads its credentials. A folder of its own: ZooKeeper watches all of it."""
+    """The folder from which the server reads its credentials. It has no other files, as ZooKeeper
+    watches all of it.
+    """
     return directory / "tls"
 
 
 def server_command(
     java: Path, jars: list[Path], *, directory: Path, settings: EmbeddedSettings
 ) -> list[str]:
-    """The program and its arguments."""
+    """The command line of the server."""
     return [
         str(java),
         f"-Xmx{settings.heap_mb}m",
@@ -109,7 +117,9 @@ def server_command(
 
 
 def _listening(port: int, settings: EmbeddedSettings) -> tuple[str, ...]:
-    """Without an address the server listens on all, of both families where the machine has both."""
+    """The lines about port and address. Without an address the server listens on all, of both
+    families if the machine has both.
+    """
     kind = "clientPort" if settings.tls is None or settings.plain else "secureClientPort"
     if settings.bind is not None and is_wildcard(settings.bind):
         return (f"{kind}={port}",)
@@ -117,7 +127,9 @@ def _listening(port: int, settings: EmbeddedSettings) -> tuple[str, ...]:
 
 
 def _logging() -> tuple[str, ...]:
-    """As without a file (errors, to standard output), but a stranger cannot fill the disk."""
+    """The logging configuration: errors to standard output, as without a file, but limited so that
+    a stranger cannot fill the disk.
+    """
     return (
         "appender.all.type=Console",
         "appender.all.name=all",

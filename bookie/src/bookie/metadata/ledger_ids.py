@@ -1,7 +1,7 @@
-"""New ledger ids from ZooKeeper's counters, the way BookKeeper's clients draw them.
+"""Draws new ledger ids from ZooKeeper's counters, as BookKeeper's clients do.
 
-Below 2^31 - 1 an id is the number of an ephemeral sequential znode under idgen. When that counter
-is used up, idgen-long/HOB-<upper half> gives the lower 32 bits, one folder per upper half.
+An id below 2^31 - 1 is the number of an ephemeral sequential znode under idgen. When that counter
+is used up, idgen-long/HOB-<upper half> gives the lower 32 bits, with one folder per upper half.
 """
 
 from contextlib import suppress
@@ -16,23 +16,25 @@ from bookie.metadata.session import ZooKeeperSession
 
 FIRST_HIGH: Final = 1
 HIGH_MAX: Final = 2**31 - 1
-"""The last upper half of an id of 63 bits."""
+"""The highest upper half of a 63-bit id."""
 HIGH_DIGITS: Final = 10
 LOW_BITS: Final = 32
 OVERFLOWS_MAX: Final = 4
 
 
 class LedgerIds:
-    """Draws ids of one cluster: no id twice, and rising."""
+    """Draws ids of one cluster, rising, none twice."""
 
     def __init__(self, session: ZooKeeperSession, paths: Paths) -> None:
         self._session = session
         self._paths = paths
         self._uses_long = False
-        """The short counter has overflowed: never taken back, in no cluster."""
+        """True once the short counter has overflowed, which is never undone."""
 
     async def take(self) -> LedgerId:
-        """A new id; UnavailableError when ZooKeeper does not answer (an id may then be wasted)."""
+        """Draw a new id; UnavailableError when ZooKeeper does not answer (then an id may be
+        wasted).
+        """
         if not await self._has_gone_long():
             number = await self._count(self._paths.short_ids)
             if 0 <= number < SHORT_ID_END:
@@ -59,18 +61,18 @@ class LedgerIds:
         names = await self._session.read(lambda zk: zk.get_children_async(self._paths.long_ids))
         halves = [name.removeprefix(HIGH_PREFIX) for name in names]
         numbers = [int(half) for half in halves if half.isdecimal() and len(half) <= HIGH_DIGITS]
-        # Clients may make znodes there: one beyond all ids would have nobody draw one any more.
+        # Clients may create znodes there; one beyond all ids must not prevent drawing.
         return max((number for number in numbers if number <= HIGH_MAX), default=FIRST_HIGH)
 
     async def _count(self, folder: str) -> int:
-        """The next number of the folder's counter; negative when it has wrapped."""
+        """Draw the next number of the folder's counter; negative when it has wrapped."""
         prefix = f"{folder}/{ID_PREFIX}"
-        # Repeating it wastes a number at worst.
+        # Repeating the write wastes one number at worst.
         made: str = await self._session.write(
             lambda zk: zk.create_async(prefix, b"", ephemeral=True, sequence=True, makepath=True),
             repeat=True,
         )
-        # It has served its purpose; if it stays, it goes with the session.
+        # The znode is not needed any more; if the deletion fails, it ends with the session.
         with suppress(NoNodeError, UnavailableError):
             await self._session.write(lambda zk: zk.delete_async(made))
         return int(made.rpartition(ID_PREFIX)[2])

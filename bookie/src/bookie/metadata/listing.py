@@ -1,8 +1,9 @@
-"""Walks the trees of ledgers and of marks in rising order, many small requests under way at once.
+"""Walks the trees of ledgers and of marks in rising order, with many small requests under way at
+once.
 
-Each level is a stage: paths in, their children out, in the same order, a bounded number of requests
-ahead of the reader. So a listing streams, whether ids are dense (10,000 to a folder) or scattered
-(a chain of folders each).
+Each level of the tree is a stage that turns paths into their children, in order, with a bounded
+number of requests ahead of the reader. So a listing streams, whether ids are dense (10,000 in a
+folder) or scattered (each with its own chain of folders).
 """
 
 import asyncio
@@ -27,23 +28,25 @@ from bookie.metadata.layout import (
 from bookie.metadata.session import ZooKeeperSession
 
 REQUESTS_AHEAD: Final = 32
-"""Requests each level keeps under way before the reader asks for their answers."""
+"""How many requests each level keeps under way ahead of the reader."""
 
 Keep = Callable[[str], bool]
-"""Tells whether the walk goes on below the child of this name."""
+"""Returns whether the walk goes on below a child with this name."""
 
 
 class FolderWalk:
-    """One look at the tree below `root`; paths are relative to it, in rising order."""
+    """One walk through the tree below `root`; paths are relative to it, in rising order."""
 
     def __init__(self, session: ZooKeeperSession, root: str) -> None:
         self._session = session
         self._root = root
         self._synced_in: int | None = None
-        """Session generation in which a write of ours stands before the walk; None: in none yet."""
+        """The session generation in which this walk has synced; None before the first read."""
 
     async def children(self, path: str) -> list[str]:
-        """The znode's children, sorted; none when it is gone, as what lay in it then is."""
+        """The znode's children, sorted; empty when it is gone, as then its children
+        are gone too.
+        """
         generation = self._session.generation
         try:
             names: list[str] = await self._session.read(
@@ -55,11 +58,11 @@ class FolderWalk:
         return sorted(names)
 
     async def tops(self) -> list[str]:
-        """The names right below the root."""
+        """The names directly below the root."""
         return await self.children(self._root)
 
     def below(self, tops: Iterable[str], levels: Sequence[Keep]) -> AsyncGenerator[str, None]:
-        """The paths `len(levels)` deeper than `tops`; each level filters its names."""
+        """The paths `len(levels)` levels below `tops`; each level filters its names."""
         paths = _each(sorted(tops))
         for keep in levels:
             paths = self._stage(paths, keep)
@@ -93,10 +96,10 @@ class FolderWalk:
 
 
 async def walk_ledgers(session: ZooKeeperSession, root: str) -> AsyncGenerator[LedgerId, None]:
-    """Every ledger that existed when the walk began and was not deleted meanwhile, rising.
+    """Yield every ledger that existed when the walk began and was not deleted meanwhile, rising.
 
-    The short paths hold the ids below 2^31 - 1, the long ones those above. A cluster with nothing
-    but long paths has no folders of the short form.
+    Ids below 2^31 - 1 have short paths, the others long ones. A cluster with only long paths has no
+    folders of the short form.
     """
     walk = FolderWalk(session, root)
     tops = await walk.tops()
@@ -111,7 +114,9 @@ async def walk_ledgers(session: ZooKeeperSession, root: str) -> AsyncGenerator[L
 
 
 async def walk_marks(session: ZooKeeperSession, folder: str) -> AsyncGenerator[LedgerId, None]:
-    """The ledgers that may have an under-replication mark, rising: those that have a folder."""
+    """Yield the ledgers that may have an under-replication mark, rising: those with a folder for
+    it.
+    """
     walk = FolderWalk(session, folder)
     levels = [is_mark_folder] * (MARK_FOLDERS - 1)
     tops = filter(is_mark_folder, await walk.tops())

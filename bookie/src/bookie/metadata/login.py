@@ -1,8 +1,9 @@
-"""A file of credentials for ZooKeeper's own authentication: YAML with scheme, user and password.
+"""Reads a file of credentials for ZooKeeper's own authentication: YAML with scheme, user and
+password.
 
-`scheme`: `digest`, which any ZooKeeper takes, and which names a user by name and password together;
-or `sasl` (DIGEST-MD5), for servers with a JAAS file, where the name alone counts, so that passwords
-can change. The password is shown nowhere.
+`scheme` is `digest`, which every ZooKeeper accepts, and which identifies a user by name and
+password together; or `sasl` (DIGEST-MD5), for servers with a JAAS file, which identifies a user by
+the name alone, so that passwords can change. The password is never printed.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ DIGEST: Final = "digest"
 SASL: Final = "sasl"
 FORM: Final = "expected YAML with scheme (digest or sasl), user and password"
 FAILED: Final = "authentication failed"
-"""With which a message about a wrong login begins."""
+"""How a message about a wrong login begins."""
 
 
 class Login(BaseModel):
@@ -33,7 +34,7 @@ class Login(BaseModel):
 
     @property
     def name(self) -> Id:
-        """What access lists call it."""
+        """The user's name in access lists."""
         if self.scheme == SASL:
             return Id(SASL, self.user)
         return Id(DIGEST, make_digest_acl_credential(self.user, self.secret))
@@ -47,7 +48,7 @@ class Login(BaseModel):
 
 
 def read_login(path: Path) -> Login:
-    """SettingsError when the file holds no such thing; it never repeats what the file holds."""
+    """Read a login; SettingsError when the file is malformed, without any of its content."""
     try:
         return parse_login(path.read_bytes(), str(path))
     except OSError as error:
@@ -57,11 +58,11 @@ def read_login(path: Path) -> Login:
 
 
 def parse_login(content: bytes, source: str) -> Login:
-    """As `read_login`; `source`: what the content is of, for messages."""
+    """Parse the content of such a file; `source`: its name in messages."""
     try:
         trees = parse_yaml(content.decode("utf-8"))
     except ValueError:
-        # Not chained: it shows what the content is.
+        # Not chained, as the cause shows the content.
         raise SettingsError(f"found {source}, which is no YAML, {FORM}") from None
     if len(trees) != 1 or not isinstance(trees[0], dict):
         raise SettingsError(f"found {source}, which holds no fields, {FORM}")
@@ -73,6 +74,8 @@ def parse_login(content: bytes, source: str) -> Login:
 
 
 def _wrong(place: Sequence[int | str], words: str) -> str:
-    """A name that is none of ours may be anything, a password too."""
+    """What is wrong with a field. The name of an unknown field is not shown, as it may be a
+    password.
+    """
     name = str(place[0]) if place else ""
     return f"{name}: {words}" if name in Login.model_fields else "a field of another name"

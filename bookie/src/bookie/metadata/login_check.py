@@ -1,7 +1,8 @@
-"""Whether a login is the one that a cluster's own znodes are for.
+"""Checks whether a login is the one that owns the znodes of a cluster.
 
-By scheme digest any password is taken, and makes another user of whoever has a wrong one: that
-shows only in what access lists then forbid. Who has to write there can ask first.
+With the scheme digest ZooKeeper accepts any password; a wrong one just makes the client another
+user, which shows only when an access list forbids something. A program that is going to write can
+check first.
 """
 
 from kazoo.exceptions import NoNodeError
@@ -14,13 +15,13 @@ from bookie.metadata.zookeeper import ZooKeeperStore
 
 
 async def check_login(store: MetadataStore) -> None:
-    """UnavailableError where a cluster that exists belongs to another user than our login."""
+    """Raise UnavailableError when the cluster exists and belongs to another user than our login."""
     if not isinstance(store, ZooKeeperStore) or store.session.settings.login is None:
         return
     session, path = store.session, store.paths.instance_id
     try:
         lists, _stat = await session.read(lambda zk: zk.get_acls_async(path))
-    except NoNodeError:  # nobody has made it yet
+    except NoNodeError:  # there is no cluster yet
         return
     owners = [one.id for one in lists if one.perms == Permissions.ALL]
     mine = {*session.closed_access.fleet, ANYONE_ID_UNSAFE}

@@ -1,8 +1,8 @@
-"""The metadata store in memory: the same contract as ZooKeeper's, within one process.
+"""The metadata store in memory: it has the same interface as ZooKeeper's, within one process.
 
-A `MemoryCluster` is what a ZooKeeper ensemble would hold; each `MemoryStore` is one session of it.
-Every operation is atomic, since it never awaits between looking and changing. `open_store` shares
-clusters by name (`memory://name`); tests that want isolation make their own `MemoryCluster`.
+A `MemoryCluster` stands for a ZooKeeper ensemble, each `MemoryStore` for one session. Every
+operation is atomic, since it never awaits between reading and changing. `open_store` shares
+clusters by name (`memory://name`); tests that need isolation create their own `MemoryCluster`.
 """
 
 import itertools
@@ -34,20 +34,21 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 NAMED_CLUSTERS_MAX: Final = 4096
-"""How many `memory://name` clusters one process keeps; the least recently opened goes first."""
+"""How many `memory://name` clusters one process keeps; beyond it the least recently opened is
+dropped."""
 
 
 class MemoryCluster:
-    """The state shared by all stores of one cluster."""
+    """The state that all stores of one cluster share."""
 
     def __init__(self) -> None:
         self.instance_id: str | None = None
         """None until the cluster is initialised."""
         self.next_ledger_ids = itertools.count()
         self.ledgers: dict[LedgerId, Versioned[LedgerMetadata]] = {}
-        """Metadata of ledgers that exist, with the version of the last write."""
+        """Metadata of the existing ledgers, with the version of the last write."""
         self.garbled: set[LedgerId] = set()
-        """Of the ledgers, those whose metadata nobody can read: what a foreign hand may leave."""
+        """Ledgers whose metadata is unreadable, as another program might leave it; for tests."""
         self.cookies: dict[BookieId, Versioned[Cookie]] = {}
         """Cookies by bookie, with their versions."""
         self.boots: dict[BookieId, Versioned[StoredBoot]] = {}
@@ -55,18 +56,18 @@ class MemoryCluster:
         self.values: dict[str, Versioned[bytes]] = {}
         """Other values by path: lists of logs, checkpoints, histories."""
         self.registered: dict[BookieId, tuple[MemoryStore, BookieInfo]] = {}
-        """Who announces each bookie: it ends with that store's session."""
+        """The registration of each bookie, with the store whose session it ends with."""
         self.marks: dict[LedgerId, UnderreplicationMark] = {}
         """BookKeeper's marks of under-replicated ledgers."""
         self.mark_locks: dict[LedgerId, MemoryStore] = {}
-        """Whose session holds the lock of a mark."""
+        """The store whose session holds the lock of each mark."""
         self.replication_enabled = True
         """BookKeeper's switch for its own re-replication."""
         self.recovery_delay_s: int | None = None
-        """BookKeeper's delay before a lost bookie counts, in seconds; None: not set."""
+        """BookKeeper's delay before a lost bookie counts, in seconds; None = not set."""
 
     def end_session(self, session: "MemoryStore") -> None:
-        """What was only there for as long as this session lived is gone."""
+        """Remove what exists only as long as this session: its registrations and locks."""
         for bookie_id in [b for b, (owner, _) in self.registered.items() if owner is session]:
             del self.registered[bookie_id]
         for ledger_id in [i for i, owner in self.mark_locks.items() if owner is session]:
@@ -75,22 +76,22 @@ class MemoryCluster:
 
 @lru_cache(maxsize=NAMED_CLUSTERS_MAX)
 def named_cluster(name: str) -> MemoryCluster:
-    """The one cluster of this name in this process."""
+    """The cluster of this name in this process."""
     return MemoryCluster()
 
 
 class MemoryStore:
-    """One session; keeps the `MetadataStore` contract."""
+    """One session; implements `MetadataStore`."""
 
     def __init__(self, cluster: MemoryCluster | None = None) -> None:
         self._cluster = MemoryCluster() if cluster is None else cluster
-        """What several stores, as sessions of one server, share."""
+        """The cluster, which several stores share like sessions of one server."""
         self._closed = False
-        """Nothing is answered any more, and what was announced is gone."""
+        """True once closed: no call is answered, and the registrations are gone."""
 
     @property
     def cluster(self) -> MemoryCluster:
-        """What this session shares with the others of its cluster."""
+        """The cluster that this session shares with others."""
         return self._cluster
 
     async def initialise(self) -> str:
@@ -230,7 +231,7 @@ class MemoryStore:
 
 
 class MemoryUnderreplication:
-    """The marks, seen by one session."""
+    """Implements `Underreplication` for one session."""
 
     def __init__(self, session: MemoryStore) -> None:
         self._session = session
@@ -288,7 +289,7 @@ class MemoryUnderreplication:
 def _compare_and_set(
     table: dict[Key, Versioned[Value]], key: Key, value: Value, *, version: int | None, what: str
 ) -> Versioned[Value]:
-    """Creates when `version` is None, else replaces exactly that version."""
+    """Create the value when `version` is None, else replace exactly that version."""
     existing = table.get(key)
     found = None if existing is None else existing.version
     if found != version:
@@ -308,7 +309,7 @@ def _delete(
 
 
 def conflict_message(what: str, key: object, *, found: int | None, expected: int | None) -> str:
-    """The sentence of a lost compare-and-set; None stands for "does not exist"."""
+    """The message of a lost compare-and-set; None means "does not exist"."""
     versions = ["no value" if v is None else f"version {v}" for v in (found, expected)]
     return (
         f"{what} of {key}: found {versions[0]}, expected {versions[1]}; "

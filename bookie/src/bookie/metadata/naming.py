@@ -1,4 +1,4 @@
-"""One linearizable look at every ledger: what existed, what names a bookie, what is undecided."""
+"""Lists all ledgers, linearizably: which exist, which name a bookie, which are undecided."""
 
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
@@ -10,19 +10,20 @@ from bookie.protocol.ledger import LedgerMetadata, LedgerState
 
 READS_AT_ONCE_MAX: Final = 1024
 NAMED_MAX: Final = 10
-"""Ledgers that are named one by one where people read of them; the others are counted."""
+"""How many ledgers a message names one by one; the others are counted."""
 
 
 @dataclass(slots=True)
 class Listing:
     """Ledger ids. `named`: some fragment names the bookie. `undecided`: not CLOSED, and the last
-    fragment does (R25). `recovering`: IN_RECOVERY, whomever they name: their recoverer may be about
-    to put any bookie into the fragments it closes with (S37). `unreadable`: their metadata is of no
-    known format, with what is wrong; as they may be all of that, they are in each of the others.
+    fragment names it (R25). `recovering`: IN_RECOVERY, whatever bookies they name: their recoverer
+    may be about to put any bookie into the fragments of its closing write (S37). `unreadable`:
+    their metadata has no known format, with the error; as each of them may be any of the above,
+    they are in all the other lists too.
     """
 
     existing: list[LedgerId] = field(default_factory=list)
-    """Every ledger that was listed."""
+    """Every listed ledger."""
     named: list[LedgerId] = field(default_factory=list)
     undecided: list[LedgerId] = field(default_factory=list)
     recovering: list[LedgerId] = field(default_factory=list)
@@ -30,7 +31,7 @@ class Listing:
 
     @property
     def surely_named(self) -> list[LedgerId]:
-        """`named` without those that may as well not name it."""
+        """`named` without the ledgers that may not name the bookie."""
         return [ledger_id for ledger_id in self.named if ledger_id not in self.unreadable]
 
     def take(self, metadata: LedgerMetadata, bookie_id: BookieId) -> None:
@@ -43,18 +44,18 @@ class Listing:
             self.undecided.append(metadata.ledger_id)
 
     def take_unreadable(self, unreadable: Unreadable) -> None:
-        """Nobody knows what these are: unknown is never negative."""
+        """Put ledgers with unreadable metadata into every list: unknown never counts as no."""
         for of_a_kind in (self.named, self.undecided, self.recovering):
             of_a_kind.extend(unreadable)
         self.unreadable |= unreadable
 
 
 async def list_ledgers(store: MetadataStore, bookie_id: BookieId) -> Listing:
-    """Read all ledgers; any error but a deletion in between fails the whole look (R23).
+    """Read all ledgers; any error except a deletion meanwhile fails the whole listing (R23).
 
-    Metadata that makes no sense is no error here: one such ledger must not hold up all the others.
-    It begins behind a write of its own: a server of the store that follows a deposed leader hides
-    the youngest ledgers, and what is not listed here counts as not naming the bookie.
+    Malformed metadata is not an error here: one such ledger must not block all the others. The
+    listing begins after a write barrier: a server of the store that follows a deposed leader would
+    hide the youngest ledgers, and a ledger that is not listed counts as not naming the bookie.
     """
     await store.barrier()
     listing = Listing()
@@ -68,7 +69,7 @@ async def list_ledgers(store: MetadataStore, bookie_id: BookieId) -> Listing:
 
 
 def named_ids(ledger_ids: Iterable[LedgerId]) -> str:
-    """The first of them for people, and how many more there are."""
+    """A text for people: the first ids, and how many more there are."""
     every = sorted(ledger_ids)
     more = f" and {len(every) - NAMED_MAX} more" if len(every) > NAMED_MAX else ""
     return ", ".join(map(str, every[:NAMED_MAX])) + more

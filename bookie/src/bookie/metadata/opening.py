@@ -1,9 +1,9 @@
-"""From a URL to a metadata store: the one door for servers, clients, repair and the operator.
+"""Opens the metadata store of a URL; servers, clients, repair and the operator all use it.
 
 `zk://host:port[,host:port]/ledgers` is a ZooKeeper ensemble and the cluster's root path, `zks://`
-the same under TLS; `memory://name` is shared by everything in this process that opens that name.
-What settings leave open comes from the environment, here and nowhere else: stores are opened by
-programs that have no settings of their own, such as Spark's workers.
+the same under TLS; all users of `memory://name` in this process share one store. Settings that are
+left open come from the environment, only here: some programs that open stores have no settings of
+their own, such as Spark's workers.
 """
 
 import os
@@ -21,16 +21,16 @@ from bookie.tls.environment import ACCEPTED, DIRECTORY_VARIABLE, MODE_VARIABLE
 
 PLAIN, TLS = "zk", "zks"
 HOST: Final = r"([^,/:\[\]]+|\[[0-9a-fA-F:.]+\]):\d{1,5}"
-"""A name or an IPv4 address, or an IPv6 address in brackets, each with a port."""
+"""A name, an IPv4 address, or an IPv6 address in brackets, with a port."""
 LOGIN_VARIABLE: Final = "BOOKIE_ZOOKEEPER__CREDENTIALS_FILE"
 HOSTS: Final = re.compile(rf"{HOST}(,{HOST})*")
 
 
 async def open_store(url: str, *, settings: ZooKeeperSettings | None = None) -> MetadataStore:
-    """A store with a session of its own; end it with `close()`.
+    """Open a store with its own session; `close()` ends it.
 
-    SettingsError for a URL of another form, or credentials that cannot be used; UnavailableError
-    when nobody answers there.
+    SettingsError for a malformed URL or credentials that cannot be used; UnavailableError when no
+    server answers.
     """
     check_url(url)
     scheme, _, rest = url.partition("://")
@@ -47,7 +47,7 @@ async def open_store(url: str, *, settings: ZooKeeperSettings | None = None) -> 
 
 
 def check_url(url: str) -> None:
-    """SettingsError when the URL has another form; nothing is connected to."""
+    """Raise SettingsError when the URL is malformed; it does not connect."""
     scheme, _, rest = url.partition("://")
     hosts, slash, _path = rest.partition("/")
     is_ensemble = scheme in (PLAIN, TLS) and slash and HOSTS.fullmatch(hosts)
@@ -56,8 +56,9 @@ def check_url(url: str) -> None:
 
 
 def _completed(settings: ZooKeeperSettings, scheme: str) -> ZooKeeperSettings:
-    """The settings with what they leave to the environment. A plain URL is plain, whatever is set:
-    it says so."""
+    """Complete the settings from the environment. A plain URL means no TLS, whatever the
+    environment says.
+    """
     login = settings.login or _path_in(LOGIN_VARIABLE)
     is_open = settings.open_access or os.environ.get(MODE_VARIABLE) == ACCEPTED
     tls = settings.tls or _path_in(DIRECTORY_VARIABLE)

@@ -1,7 +1,7 @@
-"""Whether a cluster is paused: the operator writes it into the metadata store for the bookies.
+"""Whether a cluster is paused: the operator writes it to the metadata store for the bookies.
 
-Bookies have no other way to hear of it that survives their restart and the operator's. What cannot
-be understood counts as paused: nothing is lost by waiting.
+No other way to tell the bookies would survive their restarts and the operator's. A malformed value
+counts as paused: waiting does no harm.
 """
 
 from typing import Final
@@ -15,13 +15,15 @@ _RUNNING: Final = b"running"
 
 
 async def read_paused(store: MetadataStore) -> bool:
-    """False also when nothing was ever written."""
+    """Read whether the cluster is paused; False when nothing was ever written."""
     found = await store.read_value(PAUSED_NAME)
     return found is not None and found.value != _RUNNING
 
 
 async def write_paused(store: MetadataStore, paused: bool) -> None:
-    """MetadataConflictError: somebody else wrote meanwhile; look again."""
+    """Write whether the cluster is paused; MetadataConflictError when another writer was first:
+    look again.
+    """
     found = await store.read_value(PAUSED_NAME)
     wanted = _PAUSED if paused else _RUNNING
     if (found.value if found is not None else _RUNNING) != wanted:

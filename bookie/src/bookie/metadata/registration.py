@@ -1,9 +1,9 @@
-"""Keeps one bookie announced in ZooKeeper for as long as this process wants it to be.
+"""Keeps one bookie registered in ZooKeeper for as long as this process wants.
 
-The announcement is an ephemeral znode: it goes when its session does. After every reconnection,
-and whenever the znode changes under our feet, a keeper task looks and puts it right. A left-over of
-an earlier session gives way when it is ours (same store, or an earlier boot of the same bookie),
-and is waited out when it is not.
+The registration is an ephemeral znode, which ends with its session. After every reconnection, and
+whenever the znode changes, a keeper task checks and corrects it. It replaces a registration of an
+earlier session if that is ours (of the same store, or of an earlier boot of the same bookie);
+otherwise it waits until it is gone.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ FORMER_SESSIONS_MAX: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A registration as found: whose session it is, its version and its bytes."""
+    """A registration as found: its session, version and bytes."""
 
     owner: int
     version: int
@@ -42,32 +42,33 @@ class _Node:
 
 @dataclass(eq=False)
 class Registration:
-    """One bookie's announcement."""
+    """The registration of one bookie."""
 
     session: ZooKeeperSession
     paths: Paths
     info: BookieInfo
-    """What it should say now; of one bookie for ever."""
+    """The wanted content; its bookie id never changes."""
     _: KW_ONLY
     check_cluster: Callable[[], Awaitable[object]]
-    """Raises when the cluster is gone or another one lies in its place."""
+    """Raises when the cluster is gone or was replaced by another one."""
 
     def __post_init__(self) -> None:
         self._node_name = bookie_node(self.info.bookie_id)
         self._own_sessions: deque[int] = deque(maxlen=FORMER_SESSIONS_MAX)
-        """Ids of sessions that this process had: what they left behind is its own."""
+        """Ids of sessions that this process had: their registrations are its own."""
         self._turn = asyncio.Lock()
-        """One look and change at a time."""
+        """Held during one check and change: one at a time."""
         self._news = asyncio.Event()
-        """Something may be not as it should be: look again."""
+        """Set when the registration may be wrong and must be checked."""
         self._keeper: asyncio.Task[None] | None = None
-        """Looks whenever there is news; from the first announcement that succeeded on."""
+        """The task that checks whenever `_news` is set; it runs from the first successful
+        `announce` on."""
 
     async def announce(self, info: BookieInfo) -> None:
-        """Announces, or moves and rewrites what is announced; kept up from then on.
+        """Register the bookie, or change its registration, and keep it so from then on.
 
-        Raises UnavailableError, and MetadataConflictError when another live session holds the
-        place. A first announcement that fails leaves nothing behind that goes on trying.
+        Raises UnavailableError, and MetadataConflictError when another live session has registered
+        the bookie. After a failed first call nothing goes on trying.
         """
         assert info.bookie_id == self.info.bookie_id
         self.info = info
@@ -82,7 +83,7 @@ class Registration:
             self._keeper = asyncio.create_task(self._keep(), name=f"register {self._node_name}")
 
     async def withdraw(self) -> None:
-        """Removes the announcement; UnavailableError leaves that to the end of the session."""
+        """Remove the registration; after UnavailableError it ends with the session."""
         await self.abandon()
         async with self._turn:
             for path in self._places():
@@ -92,7 +93,7 @@ class Registration:
                         await self.session.write(partial(_begin_delete, path=path))
 
     async def abandon(self) -> None:
-        """Stops keeping it up; the znode goes with the session."""
+        """Stop keeping it; the znode ends with the session."""
         self.session.on_connected.discard(self._news.set)
         if self._keeper is not None:
             self._keeper.cancel()
@@ -117,7 +118,7 @@ class Registration:
         return True
 
     async def _put_right(self) -> None:
-        """Looks at both places and changes what is not as it should be."""
+        """Check both places of the registration and correct what is wrong."""
         async with self._turn:
             for _ in range(RACES_MAX):
                 await self.check_cluster()
@@ -126,30 +127,30 @@ class Registration:
                     if await self._is_watched():
                         return
                 except (NodeExistsError, NoNodeError, BadVersionError):
-                    continue  # someone was quicker: look again
+                    continue  # another client was faster: look again
         raise MetadataConflictError(
             f"registration of {self._node_name} changed {RACES_MAX} times while it was written: "
             "look for a second process with this bookie id"
         )
 
     async def _is_watched(self) -> bool:
-        """Asks for news of the announcement; False when it is gone already."""
+        """Set a watch on the registration; False when it is gone already."""
         stat = await self.session.read(
             lambda zk: zk.exists_async(self._places()[0], watch=self._watch)
         )
         return stat is not None and stat.ephemeralOwner == self.session.session_id
 
     def _places(self) -> tuple[str, str]:
-        """Where the announcement belongs, and where it does not."""
+        """The path where the registration belongs, and the other one, where it must not be."""
         writable = f"{self.paths.writable}/{self._node_name}"
         read_only = f"{self.paths.read_only}/{self._node_name}"
         return (read_only, writable) if self.info.read_only else (writable, read_only)
 
     async def _write(self) -> None:
-        """Puts the announcement in its place, once nobody else's is in the way.
+        """Write the registration, once no other session's is in the way.
 
-        One transaction, so that nobody sees the bookie in neither place or in both, and an older
-        process of the same bookie has no gap to slip into.
+        It is one transaction, so that no reader sees the bookie in neither place or in both, and no
+        older process of the same bookie can register in between.
         """
         raw = encode_info(self.info)
         wanted, other = self._places()
@@ -176,7 +177,9 @@ class Registration:
         await self.session.transact(fill)
 
     async def _yielding(self, path: str) -> _Node | None:
-        """What is at this place; another live process's announcement is waited out first."""
+        """Read the registration at this path; wait first until one of another live
+        process is gone.
+        """
         node = await self._look(path)
         if node is None or self._is_own(node) or self._is_superseded(node):
             return node
@@ -194,8 +197,9 @@ class Registration:
         return node.owner == self.session.session_id or node.owner in self._own_sessions
 
     def _is_superseded(self, node: _Node) -> bool:
-        """True for an earlier boot of this bookie: boots take their epochs under the folder lock,
-        so the process that wrote a lower one no longer runs on these disks."""
+        """True for a registration of an earlier boot of this bookie. Boots take their epochs under
+        the folder lock, so the process with a lower one no longer runs on these disks.
+        """
         try:
             found = decode_info(node.raw, bookie_id=self.info.bookie_id, read_only=False)
             earlier = int(found.properties[BOOT_EPOCH_PROPERTY])
@@ -222,7 +226,7 @@ class Registration:
         return lambda _event: self.session.post(callback)
 
     def _watch(self, _event: object) -> None:
-        """Called on kazoo's thread when our znode changes or the session has trouble."""
+        """kazoo's thread calls it when our znode changes or the session fails."""
         self.session.post(self._news.set)
 
 

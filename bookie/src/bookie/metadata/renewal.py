@@ -1,8 +1,10 @@
-"""`python -m bookie.metadata.renewal CREDENTIALS STORES PID`: a ZooKeeper's renewed certificates.
+"""`python -m bookie.metadata.renewal CREDENTIALS STORES PID`: gives a ZooKeeper its renewed
+certificates.
 
-It looks at the folder of credentials every few seconds and writes what ZooKeeper reads again when
-that changed; the server takes it for the next connection, without a restart. ZooKeeper itself
-watches files but not links, by which Kubernetes renews a secret. It ends with the process PID.
+It checks the folder of credentials every few seconds, and when it has changed writes the files that
+ZooKeeper reads; the server uses them for the next connection, without a restart. ZooKeeper itself
+watches files but not links, by which Kubernetes renews a secret. The program ends when the process
+PID does.
 """
 
 import os
@@ -18,25 +20,25 @@ from bookie.metadata.java_stores import write_stores
 from bookie.tls.files import stamps
 
 LOOK_S: Final = 5.0
-"""How often it looks; a renewal is in use after it, at the latest."""
+"""Seconds between two checks; renewed certificates are in use after this time at the latest."""
 ENDED: Final = "Z"
-"""How Linux calls a process that ended, and whose parent has not taken notice."""
+"""Linux' state of a process that has ended and whose parent has not waited for it."""
 LOOK_VARIABLE: Final = "BOOKIE_ZOOKEEPER_RENEWAL_S"
 
 
 def start(credentials: Path, stores: Path, *, of: int) -> "subprocess.Popen[bytes]":
-    """Begins one for the server with this process id."""
+    """Start this program for the server with this process id."""
     words = [sys.executable, "-m", "bookie.metadata.renewal", str(credentials), str(stores)]
     return subprocess.Popen([*words, str(of)], stdin=subprocess.DEVNULL, start_new_session=True)
 
 
 def renew(credentials: Path, stores: Path, pid: int, *, look_s: float = LOOK_S) -> None:
-    """Until the process ends."""
+    """Check and renew until the process ends."""
     written, reported = None, ""
     while _is_alive(pid):
         seen = stamps(credentials)
         if seen != written:
-            # Also the first time: they may have changed since the server was given its files.
+            # Also in the first round: they may have changed since the server got its files.
             trouble = _written(credentials, stores)
             written = None if trouble else seen
             if trouble not in ("", reported):
@@ -48,8 +50,9 @@ def renew(credentials: Path, stores: Path, pid: int, *, look_s: float = LOOK_S) 
 
 
 def _written(credentials: Path, stores: Path) -> str:
-    """Why they could not be written, such as a full disk, which the next look tries again; empty:
-    they were."""
+    """Write the files; returns why that failed, such as a full disk, or an empty text. The next
+    check tries again.
+    """
     try:
         write_stores(credentials, stores)
     except (SettingsError, OSError) as error:
@@ -62,10 +65,10 @@ def _is_alive(pid: int) -> bool:
         os.kill(pid, 0)
         stat = Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:
-        return True  # no Linux: a process that nobody waits for cannot be told from one that runs
+        return True  # not Linux: an ended process nobody waits for looks like a running one
     except OSError:
         return False
-    # Its parent may wait for the end of our output before it takes notice of its end.
+    # Its parent may read our output to the end before it waits for it.
     return stat.rpartition(") ")[2][:1] != ENDED
 
 

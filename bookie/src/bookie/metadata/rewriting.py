@@ -1,7 +1,7 @@
-"""Values of the metadata store that are rewritten as a whole, by compare-and-set, and kept small.
+"""Rewrites whole values of the metadata store by compare-and-set, and keeps them small.
 
-What a repair has done and what audits have found lie there: rows that may be left out when they are
-too many, since whoever misses one only does its work again.
+Progress of repairs and findings of audits are stored so: as rows, of which some may be left out
+when there are too many, since a job that misses one only does its work again.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from bookie.errors import MetadataConflictError
 from bookie.metadata.store import MetadataStore
 
 VALUE_BYTES_MAX: Final = 900_000
-"""ZooKeeper takes no value larger than 1 MiB."""
+"""The longest value; ZooKeeper's limit is 1 MiB."""
 WRITES_MAX: Final = 4
 Row = TypeVar("Row")
 Made = TypeVar("Made")
@@ -23,9 +23,10 @@ async def rewrite(
     change: Callable[[bytes | None], Made],
     packed: Callable[[Made], bytes],
 ) -> Made:
-    """Write what `change` makes of the value (None: there is none), again when others were first.
+    """Write the result of `change` for the present value (None = there is none); repeat it when
+    another writer was first.
 
-    MetadataConflictError after WRITES_MAX times.
+    MetadataConflictError after WRITES_MAX tries.
     """
     for _attempt in range(WRITES_MAX):
         found = await store.read_value(name)
@@ -33,14 +34,14 @@ async def rewrite(
         version = found.version if found is not None else None
         try:
             await store.write_value(name, packed(made), version=version)
-        except MetadataConflictError:  # another's, or a write whose answer was lost
+        except MetadataConflictError:  # another writer's, or our own without an answer
             continue
         return made
     raise MetadataConflictError(f"{name} changed {WRITES_MAX} times while it was written")
 
 
 def packed_to_fit(rows: Sequence[Row], packed: Callable[[Sequence[Row]], bytes]) -> bytes:
-    """All rows, packed, or as many of the first ones as a value has room for."""
+    """Pack all rows, or as many of the first ones as fit a value."""
     while len(raw := packed(rows)) > VALUE_BYTES_MAX:
         rows = rows[: len(rows) // 2]
     return raw

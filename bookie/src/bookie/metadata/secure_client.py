@@ -1,9 +1,10 @@
-"""kazoo's client with TLS, with logins that are read again, and with an access list on each znode.
+"""kazoo's client, extended by TLS, by logins that are read again, and by an access list on each
+znode.
 
-kazoo connects on a thread of its own, for ever; what goes wrong there is kept as a sentence
-(`trouble`), so that whoever waits in vain hears why. Before each connection the files are looked
-at, so that renewed credentials need no restart. kazoo takes a refused login for the end of it all;
-here it is one more trouble, since the password may be another at the next try.
+kazoo tries to connect on its own thread without end. This client keeps the reason of the last
+failure as a sentence (`trouble`), for the error of a caller that waited in vain. It reads the files
+before each connection, so that renewed credentials need no restart. kazoo gives up after a refused
+login; this client goes on, since the password may be right at the next try.
 """
 
 import logging
@@ -35,12 +36,12 @@ log = logging.getLogger(__name__)
 SASL_DIGEST: Final = "DIGEST-MD5"
 SASL_SERVICE: Final = "zookeeper"
 
-# kazoo writes whole requests to its log at DEBUG: ledgers' passwords, and logins.
+# At DEBUG kazoo logs whole requests, with passwords of ledgers and logins.
 logging.getLogger("kazoo.client").addFilter(lambda record: record.levelno >= logging.INFO)
 
 
 class TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo's threads and sockets, under TLS when there is a folder of credentials."""
+    """kazoo's threads and sockets, with TLS if there is a folder of credentials."""
 
     def __init__(self, credentials: CredentialsFolder | None) -> None:
         super().__init__()
@@ -49,7 +50,7 @@ class TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]
     def create_connection(
         self, *, address: tuple[str, int], hostname: str, timeout: float, **_kazoo_options: Any
     ) -> socket.socket:
-        """A connection after its handshake; OSError, whose words are for `trouble`."""
+        """Open a connection and do its handshake; the text of its OSError is for `trouble`."""
         if self._credentials is None:
             return _undelayed(socket.create_connection(address, timeout))
         plain = _undelayed(socket.create_connection(address, timeout))
@@ -67,7 +68,9 @@ class TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]
         return secured
 
     def select(self, *sockets: Any, **options: Any) -> Any:
-        """What TLS has decrypted already is there to be read, though its socket is silent."""
+        """Like kazoo's, but a TLS socket with decrypted bytes counts as readable even if no bytes
+        arrive.
+        """
         ready = [one for one in sockets[0] if isinstance(one, ssl.SSLSocket) and one.pending()]
         if not ready:
             return super().select(*sockets, **options)
@@ -82,11 +85,13 @@ def _undelayed(connection: socket.socket) -> socket.socket:
 
 
 def _check_server(secured: ssl.SSLSocket, own: Principal | None) -> None:
-    """Refuses others of a fleet in the ZooKeeper's place: a bookie has a name for localhost too."""
+    """Refuse another member of the fleet in ZooKeeper's place: a bookie's certificate is also valid
+    for localhost.
+    """
     certificate = secured.getpeercert()
     found = Principal.of_certificate(certificate)
     if own is None or (found is None and not names_of_fleets(certificate)):
-        return  # a ZooKeeper of somebody's own: the name in its certificate was checked
+        return  # not a ZooKeeper of a fleet: only the name in its certificate counts
     if found is None or found.role is not Role.ZOOKEEPER or not found.is_of_fleet_of(own):
         raise ssl.SSLCertVerificationError(
             f"found the certificate of {found or 'several'}, expected that of a "
@@ -95,7 +100,7 @@ def _check_server(secured: ssl.SSLSocket, own: Principal | None) -> None:
 
 
 class _Connection(ConnectionHandler):  # type: ignore[misc]
-    """kazoo's loop of connections, whose troubles are kept."""
+    """kazoo's connection loop, extended to keep the reason of each failure."""
 
     def _connect(self, host: str, hostip: str, port: int) -> Any:
         client: SecureClient = self.client
@@ -117,14 +122,14 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
 
 
 class _Transaction(TransactionRequest):  # type: ignore[misc]
-    """Several changes, in which new znodes get their access lists too."""
+    """A transaction whose new znodes get their access lists too."""
 
     def create(self, path: str, value: bytes = b"", acl: Any = None, **options: Any) -> None:
         super().create(path, value, acl or self.client.list_for(path), **options)
 
 
 class SecureClient(KazooClient):  # type: ignore[misc]
-    """A client of one cluster."""
+    """A kazoo client for one cluster."""
 
     def __init__(
         self,
@@ -140,15 +145,15 @@ class SecureClient(KazooClient):  # type: ignore[misc]
         `credentials`: the folder for TLS, None for a plain port. `login`: a file, see `login`.
         """
         self.trouble: str | None = None
-        """Why there is no connection, in words for people; None while there is one."""
+        """Why there is no connection, as a sentence for people; None while there is one."""
         self.access: Access = OPEN
-        """Who is who in the access lists of new znodes."""
+        """The names in the access lists of new znodes."""
         self.paths: Paths | None = None
-        """Of the cluster whose znodes are made; None: none are."""
+        """Paths of the cluster whose znodes the client creates; None when it creates none."""
         self._folder = None if credentials is None else CredentialsFolder(credentials)
-        """What is shown under TLS; None: there is none."""
+        """The credentials for TLS; None without TLS."""
         self._login_path = login
-        """Where the login is read again before each connection; None: there is none."""
+        """The file of the login, which is read before each connection; None without a login."""
         self._login = None if login is None else read_login(login)
         super().__init__(
             hosts,
@@ -164,22 +169,24 @@ class SecureClient(KazooClient):  # type: ignore[misc]
 
     @property
     def login(self) -> Login | None:
-        """As it was last read."""
+        """The login as last read."""
         return self._login
 
     @property
     def principal(self) -> Principal | None:
-        """Whose certificate is shown; None without TLS, or for one that names nobody of a fleet."""
+        """The principal in our certificate; None without TLS, or for a certificate
+        that names none.
+        """
         return None if self._folder is None else self._folder.principal
 
     @property
     def shown_as(self) -> str:
-        """Who we are to the server, for messages."""
+        """How the server knows us, for messages."""
         names = [str(one) for one in (self._login, self.principal) if one is not None]
         return " and ".join(names) or "whoever shows no credentials"
 
     def refresh(self) -> None:
-        """Reads the login again; while the file cannot be used, the one before stays."""
+        """Read the login again; if the file cannot be used, the former login stays."""
         before = self._login
         if before is None or self._login_path is None:
             return
@@ -197,7 +204,7 @@ class SecureClient(KazooClient):  # type: ignore[misc]
             self.auth_data = {(login.scheme, f"{login.user}:{login.secret}")}
 
     def sasl_options(self) -> dict[str, Any] | None:
-        """For the next connection; None without a login by SASL."""
+        """kazoo's SASL options for the next connection; None without a SASL login."""
         if self._login is None or self._login.scheme != SASL:
             return None
         return {
@@ -208,7 +215,7 @@ class SecureClient(KazooClient):  # type: ignore[misc]
         }
 
     def words_for(self, error: BaseException, host: str, port: int) -> str:
-        """What is wrong with a connection, and what to do."""
+        """A sentence about a failed connection, and what to do."""
         where = at_port(host, port)
         if isinstance(error, AuthFailedError | SASLException):
             return (
@@ -231,7 +238,7 @@ class SecureClient(KazooClient):  # type: ignore[misc]
         return super().create_async(path, value, acl or self.list_for(path), **options)
 
     def ensure_path_async(self, path: str, acl: Sequence[ACL] | None = None) -> Any:
-        # kazoo would give folders the list of what is made in them.
+        # Without the list: kazoo would give it to the folders above, too.
         return super().ensure_path_async(path)
 
     def transaction(self) -> TransactionRequest:

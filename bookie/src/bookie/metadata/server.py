@@ -1,12 +1,14 @@
-"""`python -m bookie.metadata.server`: the embedded ZooKeeper as a container's only program.
+"""`python -m bookie.metadata.server`: runs the embedded ZooKeeper as the only program of a
+container.
 
-Where `embedded` starts a child and looks after it, this turns into the server: its output is the
-container's log, a signal reaches it directly, and no Python stays in memory. For clusters that have
-no ensemble of their own: one server, as available as its node and as durable as its volume.
+`embedded` starts the server as a child; this program becomes the server: its output is the
+container's log, a signal reaches it directly, and no Python stays in memory. It is for clusters
+without their own ensemble: one server, as available as its node and as durable as its volume.
 
-With `--tls` (BOOKIE_TLS__DIRECTORY: a mounted secret with tls.crt, tls.key, ca.crt) its one port is
-TLS alone and everyone shows a certificate; `--tls-mode Accepted` (BOOKIE_TLS__MODE) is for the time
-in which a fleet moves there. A small process beside it gives it renewed files within seconds.
+With `--tls` (BOOKIE_TLS__DIRECTORY: a mounted secret with tls.crt, tls.key, ca.crt) its one port
+takes only TLS, and every client must show a certificate; `--tls-mode Accepted` (BOOKIE_TLS__MODE)
+is for the time in which a fleet moves to TLS. A small process beside the server gives it renewed
+files within seconds.
 """
 
 import os
@@ -98,10 +100,10 @@ def main(
 
 
 def become_server(directory: Path, *, port: int, settings: EmbeddedSettings) -> None:
-    """Replaces this process by the server; comes back only with an error.
+    """Replace this process by the server; returns only with an error.
 
-    Raises SettingsError without a Java >= 17 or pyspark's jars, UnavailableError when a server
-    runs on the folder already, OSError when the folder cannot be written.
+    Raises SettingsError without a Java >= 17 or pyspark's jars, UnavailableError when a server runs
+    on the folder already, OSError when the folder cannot be written.
     """
     java, jars = find_java(), find_jars()
     directory = directory.absolute()

@@ -1,6 +1,6 @@
-"""A bookie's registration to bytes and back: BookKeeper's BookieServiceInfo.
+"""Encodes and decodes a bookie's registration: BookKeeper's BookieServiceInfo.
 
-Whether the bookie is read-only is not in the bytes but in the place they lie at.
+Whether the bookie is read-only is not in the bytes but in the znode's path.
 """
 
 import re
@@ -20,7 +20,7 @@ LEGACY_PORT: Final = re.compile("[0-9]{1,5}")
 
 
 def encode_info(info: BookieInfo) -> bytes:
-    """The bytes of a registration; endpoints and properties in the order given."""
+    """Encode a registration; endpoints and properties stay in order."""
     message = BookieServiceInfoFormat()
     for endpoint in info.endpoints:
         message.endpoints.add(
@@ -36,7 +36,7 @@ def encode_info(info: BookieInfo) -> bytes:
 
 
 def decode_info(raw: bytes, *, bookie_id: BookieId, read_only: bool) -> BookieInfo:
-    """What a registration says. Old bookies say nothing: then the id itself is `host:port`."""
+    """Decode a registration. Old bookies write no bytes: then their id is `host:port`."""
     if not raw:
         return BookieInfo(bookie_id, _legacy_endpoints(bookie_id), read_only=read_only)
     message = BookieServiceInfoFormat()
@@ -63,7 +63,7 @@ def _endpoint(found: BookieServiceInfoFormat.Endpoint) -> Endpoint:
 
 
 def _legacy_endpoints(bookie_id: BookieId) -> tuple[Endpoint, ...]:
-    # As it stands before the last colon: Apache's own parser takes no IPv6 address here at all.
+    # The host is the text before the last colon; Apache's own parser accepts no IPv6 address here.
     host, _, port = bookie_id.rpartition(":")
     if not host or not LEGACY_PORT.fullmatch(port) or int(port) > PORT_MAX:
         return ()

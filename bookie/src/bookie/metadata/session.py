@@ -1,13 +1,14 @@
-"""One ZooKeeper session for asyncio code: the place where kazoo's threads meet the event loop.
+"""One ZooKeeper session for asyncio code, between kazoo's threads and the event loop.
 
-The only module that calls kazoo, whose client is `secure_client`. Its errors that are answers
-(`ANSWERS`) reach the other modules of `metadata` as they are, which import them from
+This is the only module that calls kazoo, through the client in `secure_client`. kazoo's errors that
+are answers (`ANSWERS`) are passed on; the other modules of `metadata` import them from
 `kazoo.exceptions`.
 
-Requests go out in the order they are begun; replies come in on kazoo's threads and are handed over
-by `call_soon_threadsafe`. Reads are linearizable (a sync goes before them on the same session) and
-are repeated after a connection loss until the operation's deadline. Writes are not, unless the
-caller says that repeating is harmless: their outcome is unknown, and UnavailableError says so.
+Requests are sent in the order in which they are begun; replies arrive on kazoo's threads, which
+pass them on by `call_soon_threadsafe`. Reads are linearizable (a sync goes before them on the same
+session), and are repeated after a connection loss until the operation's deadline. Writes are
+repeated only if the caller says that this is harmless; otherwise their outcome is unknown, and
+UnavailableError says so.
 """
 
 import asyncio
@@ -50,7 +51,7 @@ from bookie.tls.principals import Role
 log = logging.getLogger(__name__)
 
 ANSWERS: Final = (NoNodeError, NodeExistsError, BadVersionError, NotEmptyError)
-"""Errors that are answers: they come to the caller as they are."""
+"""Errors that are answers: they are passed on to the caller."""
 
 LOSSES: Final = (
     ConnectionLoss,
@@ -68,17 +69,18 @@ RECONNECT_JITTER: Final = 0.4
 CLOSE_WAIT_S: Final = 5.0
 
 Begin = Callable[[Any], Any]
-"""Begins one request on the kazoo client it is given; returns kazoo's asynchronous result."""
+"""Begins one request on the given kazoo client; returns kazoo's asynchronous result."""
 
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperSettings:
-    """Times in seconds. `session_timeout_s`: how long others see a registration whose process died.
+    """Settings of a session; times in seconds. `session_timeout_s`: how long others see the
+    registration of a process that has died.
 
-    `registration_wait_s`: how long `register` waits for another session's left-over to expire.
-    `tls`: the folder of credentials to show (None: a plain connection). `login`: a file with a user
-    of ZooKeeper's own (None: nobody's). `open_access`: whatever is made stays open to everyone, as
-    while a fleet moves to TLS and some of it cannot show a certificate yet.
+    `registration_wait_s`: how long `register` waits for another session's registration to expire.
+    `tls`: the folder of our credentials (None: a plain connection). `login`: a file with a
+    ZooKeeper user (None: no login). `open_access`: new znodes stay open to everyone, as while a
+    fleet moves to TLS and part of it cannot show a certificate yet.
     """
 
     session_timeout_s: float = 10.0
@@ -91,7 +93,7 @@ class ZooKeeperSettings:
 
 
 class ZooKeeperSession:
-    """A session that reconnects for ever; when the server has expired it, a new one begins."""
+    """A session that reconnects without end; when the server has expired it, a new one begins."""
 
     def __init__(
         self, hosts: str, *, settings: ZooKeeperSettings, paths: Paths | None = None
@@ -99,27 +101,29 @@ class ZooKeeperSession:
         self.settings = settings
         self.hosts = hosts
         self.generation = 0
-        """Rises with each lost session; a new session may see less than the lost one did."""
+        """Rises with each lost session; a new session may see an older state than the lost one."""
         self.on_connected: set[Callable[[], None]] = set()
         """Called in the event loop after each (re)connection."""
         self._loop = asyncio.get_running_loop()
-        """Where results and callbacks go; kazoo calls on threads of its own."""
+        """The loop that gets results and callbacks; kazoo calls on its own threads."""
         self._changed = asyncio.Event()
-        """The connection came or went, or the session was closed."""
+        """Set when the connection has been made or lost, or the session closed."""
         self._slots = asyncio.Semaphore(REQUESTS_IN_FLIGHT_MAX)
         """Bounds `_in_flight`."""
         self._in_flight: set[asyncio.Future[Any]] = set()
-        """Requests that kazoo has; failed at once when the session is closed."""
+        """Requests that kazoo is carrying out; they fail at once when the session is closed."""
         self._closed = False
-        """`close` was called: no new session is made."""
+        """True once `close` was called: no new session begins."""
         self.closed_access = OPEN
-        """Who is who by the credentials of this process, whether new lists are open or not."""
+        """The names for closed access lists, from the credentials of this process; known even if
+        new lists are open."""
         self._client = SecureClient(
             hosts,
             credentials=settings.tls,
             login=settings.login,
             timeout=settings.session_timeout_s,
-            # Without end: a bookie outlives an outage of ZooKeeper. Callers have their deadlines.
+            # Retry without end: a bookie survives an outage of ZooKeeper. Callers have their own
+            # deadlines.
             connection_retry=KazooRetry(
                 max_tries=-1,
                 delay=RECONNECT_DELAY_S,
@@ -134,10 +138,10 @@ class ZooKeeperSession:
     async def open(
         cls, hosts: str, *, settings: ZooKeeperSettings, paths: Paths | None = None
     ) -> "ZooKeeperSession":
-        """A connected session; UnavailableError when nobody answers in time.
+        """Open a session and connect; UnavailableError when no server answers in time.
 
-        `paths`: of the cluster whose znodes are made; SettingsError when files that `settings` name
-        cannot be used.
+        `paths`: of the cluster whose znodes it creates. SettingsError when files that `settings`
+        name cannot be used.
         """
         session = cls(hosts, settings=settings, paths=paths)
         session._client.start_async()
@@ -159,28 +163,28 @@ class ZooKeeperSession:
 
     @property
     def session_id(self) -> int | None:
-        """The server's id of this session, None while there is no connection."""
+        """The server's id of this session; None while there is no connection."""
         client_id = self._client.client_id
         return None if client_id is None else client_id[0]
 
     @property
     def client_id(self) -> tuple[int, bytes] | None:
-        """Id and password of the session, None while there is no connection."""
+        """Id and password of the session; None while there is no connection."""
         client_id: tuple[int, bytes] | None = self._client.client_id
         return client_id
 
     @property
     def shown_as(self) -> str:
-        """Who we are to the server, for messages."""
+        """How the server knows us, for messages."""
         return self._client.shown_as
 
     @property
     def access(self) -> Access:
-        """Who is who in the access lists of what is made."""
+        """The names in the access lists of new znodes."""
         return self._client.access
 
     async def close(self) -> None:
-        """Ends the session on the server if it can be reached; never waits long."""
+        """End the session, also on the server if it can be reached; never waits long."""
         if self._closed:
             return
         self._closed = True
@@ -189,8 +193,8 @@ class ZooKeeperSession:
             if not future.done():
                 future.set_exception(self._closed_error())
         ended = asyncio.Event()
-        # A daemon thread of our own: kazoo joins its threads, and a silent server must hold up
-        # neither this call nor the end of the process.
+        # In a daemon thread: kazoo joins its threads, and a silent server must block neither this
+        # call nor the end of the process.
         threading.Thread(target=self._stop, args=(ended,), name="zk-close", daemon=True).start()
         try:
             await asyncio.wait_for(ended.wait(), CLOSE_WAIT_S)
@@ -198,30 +202,33 @@ class ZooKeeperSession:
             log.warning("ZooKeeper at %s did not confirm the end of the session", self.hosts)
 
     async def read(self, begin: Begin, *, synced_in: int | None = None) -> Any:
-        """A linearizable read. Raises NoNodeError and UnavailableError.
+        """Do a linearizable read. Raises NoNodeError and UnavailableError.
 
-        `synced_in`: a generation in which this caller has synced already; while it lasts, the
-        read goes without a sync of its own and is no older than that one.
+        `synced_in`: a generation in which the caller has synced already; while it lasts, the read
+        needs no sync of its own and is at least as fresh as that one.
         """
         return await self._bounded(self._read(begin, synced_in), "read")
 
     async def read_many(self, paths: Sequence[str]) -> list[Znode | int]:
-        """Linearizable reads with one request: for each path its znode, or ZooKeeper's error."""
+        """Read many znodes linearizably with one request: for each path its znode, or ZooKeeper's
+        error.
+        """
 
         found: list[Znode | int] = await self.read(lambda zk: _asked(zk, MultiRead(paths)))
         return found
 
     async def write(self, begin: Begin, *, repeat: bool = False) -> Any:
-        """A write. `repeat`: doing it twice is harmless, so it is tried again after a loss.
+        """Do a write. `repeat`: doing it twice is harmless, so it is tried again after a connection
+        loss.
 
-        Raises the ANSWERS, and UnavailableError: the outcome is then unknown.
+        Raises the ANSWERS, and UnavailableError when the outcome is unknown.
         """
         return await self._bounded(self._write(begin, repeat), "write")
 
     async def transact(self, fill: Callable[[Any], None], *, repeat: bool = False) -> None:
-        """Several changes, all or none; `fill` adds them to kazoo's transaction.
+        """Make several changes, all or none; `fill` adds them to kazoo's transaction.
 
-        Raises like `write`; of several errors, the one that made the others roll back.
+        Raises like `write`; of several errors, the one that caused the rollback.
         """
 
         def begin(zk: Any) -> Any:
@@ -236,17 +243,19 @@ class ZooKeeperSession:
             raise error
 
     def post(self, callback: Callable[[], None]) -> None:
-        """Calls back in the event loop; for watches, which kazoo calls on its own threads."""
-        # RuntimeError: the loop is closed, so nobody waits for news any more.
+        """Run a callback in the event loop; for watches, which kazoo calls on its own threads."""
+        # RuntimeError means that the loop is closed, so nobody waits for it any more.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(callback)
 
     async def _learn_access(self) -> None:
-        """Whom access lists name: the login, and our certificate where ZooKeeper knows us by it."""
+        """Learn the names for access lists: the login, and our certificate's if ZooKeeper knows us
+        by it.
+        """
         if self.settings.tls is None and self.settings.login is None:
             return
         try:
-            # The first answer also shows that the login was taken.
+            # The first answer also shows that the login was accepted.
             names = await self._read(lambda zk: _asked(zk, Whoami()), None)
         except KazooException as error:
             raise UnavailableError(
@@ -278,7 +287,7 @@ class ZooKeeperSession:
         while True:
             await self._connected()
             generation = self.generation
-            # One session answers in order: what is begun after the sync sees at least its state.
+            # A session answers in order: a read begun after the sync sees at least its state.
             sync = [] if synced_in == generation else [self._begin(lambda zk: zk.sync_async("/"))]
             answers = await asyncio.gather(*sync, self._begin(begin), return_exceptions=True)
             lost = any(isinstance(answer, LOSSES) for answer in answers)
@@ -299,7 +308,7 @@ class ZooKeeperSession:
                     raise
 
     async def _bounded(self, request: Coroutine[Any, Any, Any], kind: str) -> Any:
-        """Runs one operation under the deadline and the limit on requests in flight."""
+        """Run one operation under the deadline and the limit of requests in flight."""
         try:
             async with asyncio.timeout(self.settings.operation_timeout_s), self._slots:
                 return await request
@@ -332,17 +341,17 @@ class ZooKeeperSession:
         return future
 
     async def _connected(self) -> None:
-        """Returns once there is a connection; the caller sets the deadline."""
+        """Wait until there is a connection; the caller sets the deadline."""
         while not self._client.connected:
             if self._closed:
                 raise self._closed_error()
             self._changed.clear()
-            # Looked at again after the clear: a change in between would otherwise go unseen.
+            # Check again after the clear: otherwise a change in between would be missed.
             if not self._client.connected:
                 await self._changed.wait()
 
     def _state_changed(self, state: str) -> None:
-        """Called on kazoo's connection thread, before a new session can answer anything."""
+        """kazoo's connection thread calls it, before a new session can answer anything."""
         if state == KazooState.LOST:
             self.generation += 1
         self.post(lambda: self._announce(state))
@@ -367,7 +376,7 @@ class ZooKeeperSession:
 
 
 def _asked(zk: Any, request: Any) -> Any:
-    """kazoo's asynchronous result of a request that kazoo has no method for."""
+    """Begin a request for which kazoo has no method; returns kazoo's asynchronous result."""
     result = zk.handler.async_result()
     zk._call(request, result)
     return result

@@ -1,10 +1,10 @@
 """The metadata interface: compare-and-set, versions, linearizable reads.
 
-Two stores keep it: `memory` and `zookeeper`; both pass tests/contract/. Every read that a safety
-rule rests on is linearizable (ZooKeeper: sync first). Errors: NoSuchLedgerError,
-MetadataConflictError (compare-and-set lost, or create of what exists), UnavailableError (store not
-reachable; the outcome of a write is then unknown and must be re-read), MetadataFormatError (a value
-of no known format).
+Two stores implement it: `memory` and `zookeeper`; both pass tests/contract/. Every read on which a
+safety rule depends is linearizable (ZooKeeper: sync first). Errors: NoSuchLedgerError,
+MetadataConflictError (a compare-and-set lost, or a created value exists), UnavailableError (the
+store is not reachable; then the outcome of a write is unknown and must be read),
+MetadataFormatError (a value has no known format).
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -19,12 +19,12 @@ from bookie.protocol.placement import DEFAULT_RACK
 Value = TypeVar("Value")
 
 Unreadable = dict[LedgerId, MetadataFormatError]
-"""Ledgers that exist and whose metadata is of no known format, each with what is wrong with it."""
+"""Existing ledgers whose metadata has no known format, each with the error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Versioned(Generic[Value]):
-    """A value and the version that a compare-and-set on it must name."""
+    """A value, and the version that a compare-and-set on it must expect."""
 
     value: Value
     version: int
@@ -32,9 +32,9 @@ class Versioned(Generic[Value]):
 
 @dataclass(frozen=True, slots=True)
 class Cookie:
-    """Identity of a bookie's disks, in BookKeeper's cookie format (layout 5).
+    """The identity of a bookie's disks, as in BookKeeper's cookie (layout 5).
 
-    `ledger_dirs` and `journal_dirs` in configuration order; `instance_id` of the cluster.
+    `ledger_dirs`, `journal_dirs`: in configuration order. `instance_id`: of the cluster.
     """
 
     bookie_id: BookieId
@@ -47,14 +47,15 @@ class Cookie:
 
 @dataclass(frozen=True, slots=True)
 class StoredBoot:
-    """What the store knows of a bookie's last boot: whoever serves as this bookie keeps it so.
+    """A bookie's claim: what the store knows of its last boot. The process that serves as this
+    bookie keeps it up to date.
 
-    `epoch`: rises with each boot. `served`: the last epoch that came to serve, 0 while it was none
-    whose end leaves proof. `nonce`: names the process that wrote it. `generation`: rises while it
-    writes; no directory of the bookie can be older. `rolled_back`: what it saw of a store that was
-    put back to an earlier state, until a person has dealt with it. `is_bare`: written by a version
-    that kept the epoch alone. `lease_s`: how long any process that may answer as the bookie goes on
-    unconfirmed, 0 = not known.
+    `epoch`: rises with each boot. `served`: the last epoch that came to serve, 0 if none did whose
+    stop leaves proof. `nonce`: identifies the process that wrote it. `generation`: rises while the
+    bookie writes; no directory of the bookie can have a lower one. `rolled_back`: what showed that
+    the store was put back to an earlier state, until a person has dealt with it. `is_bare`: an old
+    version wrote it, which stored only the epoch. `lease_s`: how long any process that may answer
+    as the bookie goes on without a confirmation, 0 = unknown.
     """
 
     epoch: int
@@ -69,7 +70,9 @@ class StoredBoot:
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """One address of a bookie. Ids: `bookie-rpc` (v2/v3), `bookie-run` (native), `bookie-admin`;
-    with `-advertised` those for clients elsewhere. `auth`: what it wants of a client, `tls`."""
+    those with `-advertised` are for clients elsewhere. `auth`: the authentication methods, such as
+    `tls`.
+    """
 
     endpoint_id: str
     host: str
@@ -84,7 +87,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class BookieInfo:
-    """What a registered bookie says of itself (BookieServiceInfo)."""
+    """The registration of a bookie (BookieServiceInfo)."""
 
     bookie_id: BookieId
     endpoints: tuple[Endpoint, ...]
@@ -93,22 +96,24 @@ class BookieInfo:
 
     @property
     def takes_runs(self) -> bool:
-        """Our own clients can write to it: not read-only, and no bookie of Apache's beside ours."""
+        """True when our own clients can write to it: it is not read-only, and not a bookie of
+        Apache's.
+        """
         return not self.read_only and self.endpoint(RUN_ENDPOINT) is not None
 
     @property
     def rack(self) -> str:
-        """The network location it names, such as `/rack-a`."""
+        """The network location that it names, such as `/rack-a`."""
         return self.properties.get(RACK_PROPERTY) or DEFAULT_RACK
 
     @property
     def boot_epoch(self) -> int:
-        """Of the boot that registered it; 0 when it names none."""
+        """The epoch of the boot that registered it; 0 when it names none."""
         named = self.properties.get(BOOT_EPOCH_PROPERTY, "")
         return int(named) if named.isascii() and named.isdigit() and len(named) < 19 else 0
 
     def first_of(self, endpoint_ids: Iterable[str]) -> Endpoint | None:
-        """Of the first id that it has an endpoint of."""
+        """The endpoint of the first of these ids that it has; None when it has none."""
         found = map(self.endpoint, endpoint_ids)
         return next((endpoint for endpoint in found if endpoint is not None), None)
 
@@ -121,10 +126,10 @@ class BookieInfo:
 
 @dataclass(frozen=True, slots=True)
 class UnderreplicationMark:
-    """Somebody's word that a ledger has lost copies: `missing` are the bookies they were on.
+    """A mark that says that a ledger has lost copies. `missing`: the bookies that had them.
 
-    `missing` may be empty (placement only). `ctime_ms`: when a bookie was last added to it,
-    in milliseconds of the Unix epoch. `version` is what clearing it must name.
+    `missing` may be empty (placement only). `ctime_ms`: when a bookie was last added, in
+    milliseconds of the Unix epoch. `version`: clearing the mark must name it.
     """
 
     ledger_id: LedgerId
@@ -133,7 +138,7 @@ class UnderreplicationMark:
     version: int
 
     def with_missing(self, missing: Iterable[BookieId], *, now_ms: int) -> "UnderreplicationMark":
-        """The mark with these bookies too; the same one when it names them all already."""
+        """The mark with these bookies added; the same object when it names them all already."""
         added = [bookie for bookie in dict.fromkeys(missing) if bookie not in self.missing]
         if not added:
             return self
@@ -143,92 +148,107 @@ class UnderreplicationMark:
 
 
 BOOT_EPOCH_PROPERTY: Final = "bootEpoch"
-"""Property of a registration: a left-over one of an earlier boot of the same bookie gives way."""
+"""Property of a registration with its boot epoch: a registration of an earlier boot of the same
+bookie gives way."""
 
 RACK_PROPERTY: Final = "rack"
 """Property of a registration: the bookie's network location; absent = DEFAULT_RACK."""
 
 TLS_AUTH: Final = "tls"
-"""Of an endpoint: connections to it are under TLS, or may be."""
+"""Authentication method of an endpoint: connections to it are under TLS, or may be."""
 RPC_ENDPOINT: Final = "bookie-rpc"
 RUN_ENDPOINT: Final = "bookie-run"
 ADMIN_ENDPOINT: Final = "bookie-admin"
 RPC_ADVERTISED: Final = "bookie-rpc-advertised"
-"""Of protocol RPC_ENDPOINT, and the first: a stock client takes the first one of the protocol."""
+"""An endpoint with protocol RPC_ENDPOINT. It comes first, as a stock client takes the first
+endpoint of the protocol."""
 RUN_ADVERTISED: Final = "bookie-run-advertised"
-"""Of protocol RUN_ENDPOINT; only clients that are asked to use it do."""
+"""An endpoint with protocol RUN_ENDPOINT, for clients with the setting `is_advertised`."""
 
 
 class Underreplication(Protocol):
     """Marks of under-replicated ledgers, shared with BookKeeper's auditor and workers.
 
-    A mark stands until someone who has seen every copy in place clears it. Locks only save work
-    being done twice: they end with the session, so no safety may rest on one.
+    A mark stays until a client that has seen every copy in place clears it. Locks only avoid double
+    work: they end with the session, so no safety may depend on one.
     """
 
     def marks(self) -> AsyncIterator[UnderreplicationMark]:
-        """The marks, by rising ledger id, read a bounded number at a time.
+        """Iterate over the marks, by rising ledger id; it reads a bounded number at a time.
 
-        One that cannot be read is given without bookies, and logged."""
+        A malformed mark is returned without bookies, and logged.
+        """
 
     async def read_mark(self, ledger_id: LedgerId) -> UnderreplicationMark | None:
-        """Linearizable. MetadataFormatError when it cannot be read."""
+        """Read a mark, linearizably. MetadataFormatError when it is malformed."""
 
     async def mark(
         self, ledger_id: LedgerId, missing: Iterable[BookieId], *, now_ms: int
     ) -> UnderreplicationMark:
-        """Marks the ledger, or adds to its mark; what then stands. Harmless to repeat."""
+        """Mark the ledger, or add bookies to its mark; returns the mark. Harmless to repeat."""
 
     async def clear(self, ledger_id: LedgerId, *, version: int) -> bool:
-        """False when the mark was changed since `version`: it stays, look at the ledger again.
+        """Clear a mark; False when it has changed since `version`: then it stays, look at the
+        ledger again.
 
-        Hold the lock: a mark that others clear and set again may have the same version."""
+        The caller must hold the lock: a mark that others clear and set again may have the same
+        version.
+        """
 
     async def lock(self, ledger_id: LedgerId, *, holder: str) -> bool:
-        """Reserves the ledger's re-replication for this session; False when it is reserved.
+        """Reserve the ledger's re-replication for this session; False when another session has.
 
-        `holder` is for people to read (Apache: the worker's host)."""
+        `holder`: a text for people (Apache: the worker's host).
+        """
 
     async def unlock(self, ledger_id: LedgerId) -> None:
-        """Gives up this session's lock; nothing happens to another's."""
+        """Release this session's lock; does nothing to another session's."""
 
     async def is_enabled(self) -> bool:
-        """False while an operator has switched re-replication off (`autorecovery -disable`)."""
+        """False while somebody has switched re-replication off (`autorecovery -disable`)."""
 
     async def set_enabled(self, enabled: bool) -> None: ...
 
     async def recovery_delay_s(self) -> int | None:
-        """How long a lost bookie is waited for (`lostbookierecoverydelay`), None when not set."""
+        """How many seconds to wait for a lost bookie (`lostbookierecoverydelay`), None when not
+        set.
+        """
 
     async def set_recovery_delay_s(self, seconds: int) -> None: ...
 
 
 class MetadataStore(Protocol):
-    """All that bookies, clients, repair and the operator ask of the metadata store."""
+    """The operations on the metadata store that bookies, clients, repair and the operator use."""
 
     async def initialise(self) -> str:
-        """Create the cluster's layout unless it exists; its instance id. Safe to race."""
+        """Create the cluster unless it exists; returns its instance id. Several
+        clients may race.
+        """
 
     async def instance_id(self) -> str | None:
         """The cluster's instance id, None before `initialise`."""
 
     async def close(self) -> None:
-        """Give up the session; own registrations end."""
+        """End the session, and with it its registrations."""
 
     async def barrier(self) -> None:
-        """A write of its own: what this session reads afterwards holds all that was written before.
+        """Do a write, so that later reads of this session see everything that was written before.
 
-        ZooKeeper's `sync` does not promise it: a leader that was deposed and does not know yet
-        answers one, too. A write needs a quorum. UnavailableError: nothing is promised."""
+        ZooKeeper's `sync` does not guarantee that: a deposed leader that does not know it yet
+        answers a sync too. A write needs a quorum. After UnavailableError nothing is guaranteed.
+        """
 
     # Ledgers
     async def new_ledger_id(self) -> LedgerId:
-        """An id no ledger has or had; ids of one cluster rise."""
+        """Draw an id that no ledger has or had; ids of one cluster rise."""
 
     async def create_ledger(self, metadata: LedgerMetadata) -> Versioned[LedgerMetadata]:
-        """What was stored: with a creation token, so go on from this value.
+        """Create a ledger; returns the stored value, which has a creation token: go on from this
+        value.
 
-        Called again with the same token it finds its own; else an existing id is a conflict."""
+        A repeated call with the same token finds its own ledger; otherwise an existing id is a
+        conflict.
+        """
 
     async def read_ledger(self, ledger_id: LedgerId) -> Versioned[LedgerMetadata]:
         """Linearizable."""
@@ -236,10 +256,12 @@ class MetadataStore(Protocol):
     async def read_ledgers(
         self, ledger_ids: Sequence[LedgerId], *, unreadable: Unreadable | None = None
     ) -> dict[LedgerId, Versioned[LedgerMetadata]]:
-        """Those of them that exist, any number, each read linearizably.
+        """Read the metadata of any number of ledgers, each linearizably; those that do not exist
+        are left out.
 
-        One that cannot be read is put into `unreadable`; who hands in none has no answer for it,
-        and MetadataFormatError is raised: it must never pass for one that does not exist."""
+        Malformed metadata goes into `unreadable`. Without that argument it raises
+        MetadataFormatError, since such a ledger must never pass for one that does not exist.
+        """
 
     async def write_ledger(
         self, metadata: LedgerMetadata, *, version: int
@@ -249,18 +271,22 @@ class MetadataStore(Protocol):
     async def delete_ledger(self, ledger_id: LedgerId, *, version: int | None = None) -> None: ...
 
     def ledger_ids(self) -> AsyncIterator[LedgerId]:
-        """Every ledger that existed when the iteration began: linearizable, in rising order."""
+        """Iterate over every ledger that existed when the iteration began: linearizable, in rising
+        order.
+        """
 
     # Bookies
     async def bookies(self) -> Mapping[BookieId, BookieInfo]:
         """The registered bookies, writable and read-only."""
 
     async def register(self, info: BookieInfo) -> None:
-        """Announce this bookie for as long as the session lives; re-announced after a session loss.
+        """Register this bookie for as long as the store is open; it is registered again after a
+        session loss.
 
-        Called again with `read_only` changed it moves the registration. Another session's
-        left-over gives way when its BOOT_EPOCH_PROPERTY is lower, else it is waited out;
-        MetadataConflictError when it stays."""
+        A call with another `read_only` moves the registration. Another session's registration gives
+        way when its BOOT_EPOCH_PROPERTY is lower; otherwise the call waits until it is gone, and
+        raises MetadataConflictError when it stays.
+        """
 
     async def unregister(self, bookie_id: BookieId) -> None: ...
 
@@ -274,7 +300,7 @@ class MetadataStore(Protocol):
     async def cookies(self) -> Mapping[BookieId, Cookie]: ...
 
     async def read_boot(self, bookie_id: BookieId) -> Versioned[StoredBoot] | None:
-        """What is known of the bookie's last boot, apart from its disks (a znode of our own)."""
+        """Read the bookie's claim: what the store knows of its last boot (a znode of our own)."""
 
     async def write_boot(
         self, bookie_id: BookieId, boot: StoredBoot, *, version: int | None
@@ -283,7 +309,7 @@ class MetadataStore(Protocol):
 
     @property
     def underreplication(self) -> Underreplication:
-        """The cluster's marks of under-replicated ledgers."""
+        """The marks of under-replicated ledgers of this cluster."""
 
     # Lists of ledgers (the replicated log) and small facts of our own, by name
     async def read_value(self, name: str) -> Versioned[bytes] | None:

@@ -36,26 +36,26 @@ Format = TypeVar("Format", bound=Message)
 LAYOUT_TYPE: Final = "BASIC"
 LAYOUT_VERSION: Final = 1
 MARK_TRIES_MAX: Final = 16
-"""Races that one call of `mark` loses to others before it gives up."""
+"""How many races one call of `mark` may lose before it gives up."""
 ANY_VERSION: Final = -1
 
 
 @dataclass(eq=False)
 class ZooKeeperUnderreplication:
-    """Keeps the `Underreplication` contract on one session."""
+    """Implements `Underreplication` on one session."""
 
     session: ZooKeeperSession
     paths: Paths
     _: KW_ONLY
     check_cluster: Callable[[], Awaitable[object]]
-    """Raises when the cluster is gone or another one lies in its place."""
+    """Raises when the cluster is gone or was replaced by another one."""
 
     def __post_init__(self) -> None:
         self._znodes = Znodes(self.session)
         self._layout_is_known = False
-        """The marks' layout was found, or made, by this session: not looked for again."""
+        """True once this session has found or created the marks' layout."""
         self._locked: set[LedgerId] = set()
-        """Marks that this session holds the lock of."""
+        """The ledgers whose lock this session holds."""
 
     # Marks
     async def marks(self) -> AsyncIterator[UnderreplicationMark]:
@@ -98,7 +98,7 @@ class ZooKeeperUnderreplication:
     async def clear(self, ledger_id: LedgerId, *, version: int) -> bool:
         path = self.paths.mark(ledger_id)
         try:
-            # Never repeated: what is there at the second try may be a new mark.
+            # Never repeat it: at a second try there may be a new mark.
             await self._znodes.delete(path, version=version)
         except BadVersionError:
             return False
@@ -116,7 +116,7 @@ class ZooKeeperUnderreplication:
         try:
             await self._znodes.create(path, raw, ephemeral=True, repeat=True)
         except NodeExistsError:
-            # Of this session, though nobody learned that they have it: a lost reply.
+            # The lock may be this session's own, from a create whose reply was lost.
             if ledger_id in self._locked or not await self._is_own(path):
                 return False
         self._locked.add(ledger_id)
@@ -176,7 +176,9 @@ class ZooKeeperUnderreplication:
     async def _write(
         self, found: UnderreplicationMark | None, wanted: UnderreplicationMark
     ) -> bool:
-        """False when someone else was first. Repeated freely: adding bookies again adds nothing."""
+        """Write a mark; False when another client was first. It may be repeated, as adding bookies
+        again changes nothing.
+        """
         path, raw = self.paths.mark(wanted.ledger_id), encode_mark(wanted)
         try:
             if found is None:
@@ -192,7 +194,7 @@ class ZooKeeperUnderreplication:
         return found is not None and found[1].ephemeralOwner == self.session.session_id
 
     async def _look_at_layout(self) -> bool:
-        """True when marks are kept here, in the form that we know."""
+        """True when marks are kept here, in the known form; False when there are none yet."""
         if not self._layout_is_known:
             found = await self._znodes.get(self.paths.marks_layout)
             if found is None:
@@ -213,16 +215,16 @@ class ZooKeeperUnderreplication:
         ):
             with suppress(NodeExistsError):
                 await self._znodes.create(path, raw, repeat=True)
-        await self._look_at_layout()  # of several that race, the one whose LAYOUT was first
+        await self._look_at_layout()  # if several race, the first LAYOUT counts
 
 
 def encode_mark(mark: UnderreplicationMark) -> bytes:
-    """The mark as Apache's auditor writes it."""
+    """Encode a mark as Apache's auditor does."""
     return _encode(UnderreplicatedLedgerFormat(replica=mark.missing, ctime=mark.ctime_ms))
 
 
 def decode_mark(znode: Znode, ledger_id: LedgerId) -> UnderreplicationMark:
-    """The mark in this znode, whose own creation time is taken where the mark has none."""
+    """Decode the mark in a znode; if it has no time, the znode's creation time is taken."""
     message = _decode(znode.data, UnderreplicatedLedgerFormat(), f"mark of ledger {ledger_id}")
     return UnderreplicationMark(
         ledger_id,
@@ -233,7 +235,9 @@ def decode_mark(znode: Znode, ledger_id: LedgerId) -> UnderreplicationMark:
 
 
 def _listed(znode: Znode, ledger_id: LedgerId) -> UnderreplicationMark:
-    """Like `decode_mark`; one mark's garbage must not hide the others, nor that it is there."""
+    """Like `decode_mark`, but a malformed mark becomes one without bookies: it must hide neither
+    the others nor itself.
+    """
     try:
         return decode_mark(znode, ledger_id)
     except MetadataFormatError as error:

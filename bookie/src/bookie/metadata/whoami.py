@@ -1,7 +1,7 @@
-"""ZooKeeper's whoAmI: the names by which a server knows this connection. Servers have it since 3.7.
+"""ZooKeeper's whoAmI: asks for the names by which a server knows this connection, since 3.7.
 
-The answer, big-endian: how many names, then for each its scheme and itself, as strings with their
-lengths before them.
+The answer, big-endian: the number of names, then for each its scheme and its id, as strings with
+their lengths before them.
 """
 
 import struct
@@ -11,12 +11,12 @@ from kazoo.security import Id
 
 WHOAMI: Final = 107
 SUPER: Final = "super"
-"""The scheme of a name that may do everything."""
+"""The scheme of a super user, who may do everything."""
 _INT: Final = struct.Struct(">i")
 
 
 class Whoami:
-    """A request as kazoo sends them."""
+    """A request in the form that kazoo sends."""
 
     type: ClassVar = WHOAMI
 

@@ -1,7 +1,7 @@
-"""Single znodes over one session: read, create with its folders, compare-and-set, prune.
+"""Operations on single znodes: read, create with the folders above, compare-and-set, prune.
 
-What the store and its collaborators share. A missing znode is None or empty here; who draws
-consequences from that asks the cluster first (`zookeeper`).
+The store and its collaborators share them. A missing znode is None or empty here; a caller that
+draws conclusions from that must check the cluster first (`zookeeper`).
 """
 
 from collections.abc import Sequence
@@ -16,21 +16,23 @@ from bookie.metadata.multi_read import NO_NODE, Znode
 from bookie.metadata.session import ZooKeeperSession
 
 ZNODE_BYTES_MAX: Final = 1_000_000
-"""ZooKeeper drops the connection on larger requests (jute.maxbuffer); this leaves room."""
+"""The largest value. ZooKeeper drops the connection on larger requests (jute.maxbuffer); this
+leaves a margin."""
 
 CREATE_TRIES_MAX: Final = 4
 READS_PER_REQUEST: Final = 256
-"""So that an answer stays far below a megabyte, whatever the ensembles."""
+"""How many znodes one request reads, so that an answer stays far below a megabyte, whatever the
+ensembles."""
 
 
 class Znodes:
-    """Reads are linearizable; errors as in `session`."""
+    """Znodes on one session. Reads are linearizable; errors are as in `session`."""
 
     def __init__(self, session: ZooKeeperSession) -> None:
         self._session = session
 
     async def get(self, path: str) -> tuple[bytes, Any] | None:
-        """Data and kazoo's stat."""
+        """Read a znode: its data and kazoo's stat; None when there is none."""
         try:
             found: tuple[bytes, Any] = await self._session.read(lambda zk: zk.get_async(path))
         except NoNodeError:
@@ -38,7 +40,7 @@ class Znodes:
         return found
 
     async def get_many(self, paths: Sequence[str]) -> list[Znode | None]:
-        """The znodes in the order of the paths, a bounded number with one request."""
+        """Read znodes, in the order of the paths, a bounded number with one request."""
         found: list[Znode | None] = []
         for start in range(0, len(paths), READS_PER_REQUEST):
             asked = paths[start : start + READS_PER_REQUEST]
@@ -61,10 +63,10 @@ class Znodes:
     async def create(
         self, path: str, raw: bytes, *, ephemeral: bool = False, repeat: bool = False
     ) -> None:
-        """Creates the znode and the folders that it lacks; NodeExistsError when it is there."""
+        """Create the znode and the folders above it; NodeExistsError when it exists."""
         _check_size(path, raw)
         for _ in range(CREATE_TRIES_MAX):
-            # NoNode: a deletion pruned the folder between making it and using it.
+            # NoNode: a deletion has pruned the folder between its creation and its use.
             with suppress(NoNodeError):
                 await self._session.write(
                     lambda zk: zk.create_async(path, raw, ephemeral=ephemeral, makepath=True),
@@ -74,7 +76,7 @@ class Znodes:
         raise UnavailableError(f"the folder of {path} was removed again and again: try again")
 
     async def set(self, path: str, raw: bytes, version: int, *, repeat: bool = False) -> int:
-        """The new version; BadVersionError and NoNodeError are answers."""
+        """Compare-and-set; returns the new version. BadVersionError and NoNodeError are answers."""
         assert version >= 0, "a compare-and-set names the version it replaces"
         _check_size(path, raw)
         stat = await self._session.write(
@@ -87,12 +89,12 @@ class Znodes:
         await self._session.write(lambda zk: zk.delete_async(path, version=version), repeat=repeat)
 
     async def prune(self, folder: str, *, below: str) -> None:
-        """Removes folders that nothing is left in, up to `below`, as the stock client does."""
+        """Remove empty folders upwards, up to `below`, as the stock client does."""
         while folder != below:
             try:
                 await self._session.write(partial(_begin_delete, path=folder))
             except (NotEmptyError, NoNodeError, UnavailableError):
-                return  # in use, or left for the next deletion
+                return  # it is in use, or a later deletion removes it
             folder = folder.rpartition("/")[0]
 
 

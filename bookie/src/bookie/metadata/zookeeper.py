@@ -1,9 +1,9 @@
-"""The metadata store in ZooKeeper, in BookKeeper's own layout: Apache's tools can read it.
+"""The metadata store in ZooKeeper, in BookKeeper's own layout, so that Apache's tools can read it.
 
-Paths: `layout`. Formats: `codec`, `cookie`, `service_info`. Marks: `underreplication`. Threads,
-deadlines and linearizable reads: `session`. What is ours alone (boot epochs, values) lies beside
-the cluster's root, under the cluster's instance id, so that another cluster at the same path starts
-without it.
+`layout` has the paths; `codec`, `cookie` and `service_info` have the formats; `underreplication`
+has the marks; `session` deals with threads, deadlines and linearizable reads. Our own data (boot
+epochs, values) is beside the cluster's root, under the cluster's instance id, so that another
+cluster at the same path starts without it.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ ANY_VERSION: Final = -1
 
 
 class ZooKeeperStore:
-    """One session on one cluster; keeps the `MetadataStore` contract."""
+    """One session on one cluster; implements `MetadataStore`."""
 
     def __init__(self, session: ZooKeeperSession, paths: Paths) -> None:
         self._session = session
@@ -67,22 +67,22 @@ class ZooKeeperStore:
         self._znodes = Znodes(session)
         self._ledger_ids = LedgerIds(session, paths)
         self._registrations: dict[BookieId, Registration] = {}
-        """Announcements that are kept up, one for each bookie that this process announces."""
+        """The registrations that this process keeps, one for each bookie."""
         self._underreplication = ZooKeeperUnderreplication(
             session, paths, check_cluster=self._check_cluster
         )
         self._instance_id: str | None = None
-        """Of the cluster, once it was read; it never changes. None before."""
+        """The cluster's instance id once it was read; it never changes. None before."""
         self._long_layout: bool | None = None
-        """Ledger ids lie in BookKeeper's long layout; None: not read since the session began."""
+        """Whether ledgers are in BookKeeper's long layout; None until that was read."""
         self._has_barrier = False
-        """The znode that barriers are written to is there."""
+        """True once the znode for barriers is known to exist."""
 
     @classmethod
     async def open(
         cls, hosts: str, root: str, *, settings: ZooKeeperSettings | None = None
     ) -> "ZooKeeperStore":
-        """A store on a connected session; UnavailableError when nobody answers at `hosts`."""
+        """Open a store on a new session; UnavailableError when no server answers at `hosts`."""
         paths = Paths(root)
         settings = settings or ZooKeeperSettings()
         session = await ZooKeeperSession.open(hosts, settings=settings, paths=paths)
@@ -90,16 +90,16 @@ class ZooKeeperStore:
 
     @property
     def session(self) -> ZooKeeperSession:
-        """The session under this store."""
+        """The session that this store uses."""
         return self._session
 
     @property
     def paths(self) -> Paths:
-        """Names of the cluster's znodes."""
+        """The paths of the cluster's znodes."""
         return self._paths
 
     async def access_lists(self) -> AccessLists:
-        """Those of the cluster's znodes; UnavailableError where there is no cluster."""
+        """The checker of the cluster's access lists; UnavailableError when there is no cluster."""
         instance_id = await self._require_instance_id()
         return AccessLists(self._session, self._paths, instance_id=instance_id)
 
@@ -107,7 +107,7 @@ class ZooKeeperStore:
         if await self.instance_id() is None:
             self._instance_id = None
             await self._make_cluster()
-        # Also when the cluster exists: whoever made it may have died before the layout.
+        # Also when the cluster exists: its creator may have died before it wrote the layout.
         with suppress(NodeExistsError):
             await self._session.write(
                 lambda zk: zk.create_async(self._paths.layout, LAYOUT_TEXT.encode()), repeat=True
@@ -116,7 +116,8 @@ class ZooKeeperStore:
         await self._has_long_layout()
         instance_id = await self._require_instance_id()
         if self._session.access.fleet:
-            # Before anybody else makes them as its own: on a root, clients may make what they like.
+            # Before anybody else creates and owns them: below the root clients may create any
+            # znode.
             for folder in self._paths.folders(instance_id):
                 await self._session.write(partial(_begin_folder, path=folder), repeat=True)
         return instance_id
@@ -139,8 +140,8 @@ class ZooKeeperStore:
             if self._has_barrier:
                 self._has_barrier = False
                 raise UnavailableError(f"{folder} was removed: the next one makes it") from None
-            # Whoever comes first makes it. Only after a look: clients may write to it, and may not
-            # make it where it is not.
+            # The first caller creates it. Not without the try above: clients may write to it but
+            # not create it.
             with suppress(NodeExistsError):
                 await self._znodes.create(folder, b"", repeat=True)
         self._has_barrier = True
@@ -186,7 +187,7 @@ class ZooKeeperStore:
                     raise
                 unreadable[ledger_id] = error
         if None in znodes:
-            await self._check_cluster()  # absence of ledgers in a cluster, not of the cluster
+            await self._check_cluster()  # the ledgers must be missing, not the cluster
         return found
 
     async def write_ledger(
@@ -219,7 +220,8 @@ class ZooKeeperStore:
 
     # Bookies
     async def bookies(self) -> Mapping[BookieId, BookieInfo]:
-        # Writable twice: a bookie that moves between the two looks is still seen in one of them.
+        # Read the writable ones twice: a bookie that moves between the reads is still seen in one
+        # of them.
         before = await self._znodes.children(self._paths.writable)
         read_only = await self._znodes.children(self._paths.read_only)
         writable = await self._znodes.children(self._paths.writable)
@@ -308,7 +310,9 @@ class ZooKeeperStore:
 
     # The cluster
     async def _make_cluster(self) -> None:
-        """All at once, as `initnewcluster` does it; piece by piece where the root exists."""
+        """Create the cluster in one transaction, as `initnewcluster` does, or step by step if the
+        root exists.
+        """
         paths, instance_id = self._paths, str(uuid.uuid4()).encode()
         parent = paths.root.rpartition("/")[0]
         if parent:
@@ -323,7 +327,7 @@ class ZooKeeperStore:
             await self._session.transact(fill, repeat=True)
         except NodeExistsError:
             await self._session.write(lambda zk: zk.ensure_path_async(paths.read_only), repeat=True)
-            # One of several that race creates it; the others adopt what they then read.
+            # If several clients race, one creates it and the others adopt what they read then.
             with suppress(NodeExistsError):
                 await self._session.write(
                     lambda zk: zk.create_async(paths.instance_id, instance_id), repeat=True
@@ -335,10 +339,11 @@ class ZooKeeperStore:
         return self._instance_id
 
     async def _check_cluster(self) -> str:
-        """The instance id; UnavailableError unless it is the one this store began with.
+        """Read the instance id; UnavailableError unless it is the one with which this store began.
 
-        Asked before anything is called absent: a ZooKeeper that lost its files, or a cluster made
-        again at the same path, denies everything, and none of it is true of ours.
+        Called before the store reports anything as absent: in a ZooKeeper that has lost its files,
+        or in a new cluster at the same path, everything is absent, which says nothing about our
+        cluster.
         """
         found = await self.instance_id()
         where = f"{self._paths.root} of ZooKeeper {self._session.hosts}"
@@ -390,14 +395,16 @@ class ZooKeeperStore:
             try:
                 return decode_info(found[0], bookie_id=bookie_id, read_only=is_read_only)
             except MetadataFormatError as error:
-                # One bookie's garbage must not hide the others, nor that this one is there.
+                # A malformed registration must hide neither the other bookies nor this one.
                 log.warning("%s: taken as a bookie without endpoints", error)
                 return BookieInfo(bookie_id, (), read_only=is_read_only)
         return None
 
     # Znodes
     async def _get_or_check(self, path: str) -> tuple[bytes, Any] | None:
-        """Like `_get`, where None has consequences: our cluster itself must say so."""
+        """Like `Znodes.get`, for callers that draw conclusions from None: checks that this is still
+        our cluster.
+        """
         found = await self._znodes.get(path)
         if found is None:
             await self._check_cluster()
@@ -406,7 +413,7 @@ class ZooKeeperStore:
     async def _compare_and_set(
         self, path: str, raw: bytes, *, version: int | None, what: str
     ) -> int:
-        """The new version; creates when `version` is None."""
+        """Compare-and-set a znode, or create it when `version` is None; returns the new version."""
         try:
             if version is not None:
                 return await self._znodes.set(path, raw, version)
@@ -423,7 +430,7 @@ def _begin_folder(zk: Any, *, path: str) -> Any:
 async def _at_once(
     items: Iterable[Item], read: Callable[[Item], Awaitable[Result]]
 ) -> list[Result]:
-    """The results in the order of the items, with a bounded number of reads under way."""
+    """Read all items, a bounded number at a time; returns the results in order."""
     slots = asyncio.Semaphore(READS_AT_ONCE)
 
     async def one(item: Item) -> Result:
