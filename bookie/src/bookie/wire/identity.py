@@ -1,9 +1,10 @@
-"""Who answers: the name that both of our wires check before an answer counts.
+"""The identity of a bookie process, which both sides of a connection check before an answer counts.
 
-Addresses are used again, by other bookies, by bookies of other clusters that have the same ids, and
-by another process of the same bookie. An answer of the wrong one could pass for a denial, and a
-clear or a loss record could reach the wrong disks. So each side names a cluster, a bookie and an
-epoch, and `refusal` is the one judge of both. It keeps mistakes apart, not attackers.
+An address can be reused: by another bookie, by a bookie of another cluster that has the same id, or
+by another process of the same bookie. The answer of a wrong process could be taken for a denial,
+and a request to clear a mark or to record a loss could reach the wrong disks. So each side names a
+cluster, a bookie and an epoch, on the native wire and in the control plane, and both sides judge by
+`refusal`. This guards against mistakes, not against attackers.
 """
 
 import json
@@ -16,20 +17,21 @@ from bookie.errors import FrameError
 from bookie.frames.entry import Buffer
 
 IDENTITY_BYTES_MAX: Final = 4096
-"""Of one identity on the native wire."""
+"""Largest size of one identity on the native wire."""
 EPOCH_MAX: Final = 2**63 - 1
 BOOKIE_KEY: Final = "bookie-id"
 CLUSTER_KEY: Final = "cluster-id"
 EPOCH_KEY: Final = "boot-epoch"
-"""Metadata of a control plane call, and of its reply."""
+"""The three keys name an identity in the metadata of a control plane call, and in that of its
+reply."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
     """One process of one bookie, or what a caller knows of the one that it means.
 
-    `cluster`: its instance id, empty = not known. `bookie`: its id. `epoch`: of its boot, 0 = not
-    known; of a caller the highest that it has seen.
+    `cluster`: instance id of the cluster, empty = not known. `bookie`: id of the bookie. `epoch`:
+    epoch of its boot, 0 = not known; from a caller, the highest epoch that it has seen.
     """
 
     cluster: str
@@ -38,22 +40,24 @@ class Identity:
 
     @property
     def is_confirmed(self) -> bool:
-        """A boot has ended that made sure of all three."""
+        """True once a boot has ended, which makes sure of all three."""
         return bool(self.cluster) and self.epoch > 0
 
     def is_outlived_by(self, other: "Identity") -> bool:
-        """The other is a later boot of this very bookie."""
+        """True when the other is a later boot of the same bookie."""
         mine = (self.cluster, self.bookie)
         return (other.cluster, other.bookie) == mine and 0 < self.epoch < other.epoch
 
     # The native wire
     def encode(self) -> bytes:
-        """Body of a HELLO and of the reply to it."""
+        """The identity as the body of a HELLO, or of the reply to it."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod
     def decode(cls, body: Buffer) -> "Identity":
-        """FrameError when the body is none, or leaves out cluster or bookie."""
+        """Read the body of a HELLO. FrameError when it is no identity, or leaves out cluster or
+        bookie.
+        """
         try:
             tree = json.loads(bytes(memoryview(body)[:IDENTITY_BYTES_MAX]))
         except (ValueError, RecursionError):
@@ -72,7 +76,9 @@ class Identity:
 
     # The control plane
     def to_metadata(self) -> tuple[tuple[str, str], ...]:
-        """Metadata of a call or of a reply; values are quoted, as only ASCII may travel there."""
+        """The identity as metadata of a call or a reply; values are percent-encoded, as gRPC allows
+        only ASCII there.
+        """
         return (
             (BOOKIE_KEY, quote(self.bookie, safe=":")),
             (CLUSTER_KEY, quote(self.cluster)),
@@ -81,7 +87,9 @@ class Identity:
 
     @classmethod
     def from_metadata(cls, metadata: Iterable[Any]) -> "Identity | None":
-        """None when it names no bookie; FrameError when the epoch is no number."""
+        """Read the metadata of a call or a reply. None when it names no bookie; FrameError when the
+        epoch is no number.
+        """
         named = dict(metadata)
         bookie, cluster = named.get(BOOKIE_KEY, ""), named.get(CLUSTER_KEY, "")
         epoch = named.get(EPOCH_KEY, "0")
@@ -95,10 +103,10 @@ class Identity:
 
 
 def refusal(meant: Identity, found: Identity, *, while_booting: bool = False) -> str:
-    """Why the bookie `found` is not the one meant; empty when it is. Both ends ask this.
+    """Why the process `found` is not the one that was meant; empty when it is. Both sides ask this.
 
-    `while_booting`: what one of them does not know yet speaks against nothing. Without it a bookie
-    that has not confirmed who it is must not be taken for the one meant.
+    `while_booting`: what either side does not know yet is no reason to refuse. Otherwise a bookie
+    whose identity is not confirmed yet is refused.
     """
     if found.bookie != meant.bookie:
         return f"this is bookie {found.bookie}, not {meant.bookie}: look up the address again"

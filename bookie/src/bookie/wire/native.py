@@ -1,10 +1,11 @@
-"""Native messages of port 3182: run frames in an envelope (our client, recovery, repair).
+"""Messages of the native port, 3182: requests and run frames, each in an envelope. Our client, the
+recovery and the repair speak this protocol.
 
 Envelope, big-endian, 16 bytes: body bytes (uint32), op (uint8), flags or status (uint8), zero
 (uint16), request id (uint64), then the body. A reply echoes op and request id. Requests on one
 connection may be answered in any order. Every request names the ledger's master key (20 bytes), so
-a bookie needs no session state but this: the first message of a connection is HELLO, which says
-whom the client means to talk to, and its reply who answers (`identity`).
+a bookie keeps no session state. There is one exception: the first message of a connection is HELLO,
+which says which bookie the client means, and its reply says which one answers (`identity`).
 """
 
 import struct
@@ -24,14 +25,14 @@ ENVELOPE: Final = struct.Struct(">IBBHQ")
 ENVELOPE_BYTES: Final = ENVELOPE.size
 MASTER_KEY_BYTES: Final = 20
 MESSAGE_BYTES_MAX: Final = FRAME_BYTES_MAX + 4096
-"""Largest body of a message, either way."""
+"""Largest body of a message, in either direction."""
 
 
 class Op(IntEnum):
     """What a message asks for.
 
-    Looking up an enum's member costs a dict access and more: what compares one for every message
-    or reply, here and elsewhere, keeps it in a module global (`_OK: Final = Status.OK`).
+    Looking up an enum's member costs a dict access and more: code that compares one for every
+    message or reply keeps it in a module global (`_OK: Final = Status.OK`), here and elsewhere.
     """
 
     ADD_RUN = 1
@@ -43,22 +44,27 @@ class Op(IntEnum):
     WRITE_LAC = 4
     """Body: LacRequest with `lac` (explicit LAC, durable before answered). Reply body: empty."""
     WAIT_LAC = 5
-    """Long poll. Body: LacRequest: answer when the LAC exceeds `lac` or after `timeout_ms`."""
+    """Long poll. Body: LacRequest. The bookie answers when the LAC exceeds `lac`, or after
+    `timeout_ms`."""
     FORCE = 6
-    """Body: LacRequest. OK only when every acked entry of the ledger is durable here."""
+    """Body: LacRequest. The answer is OK only when every acknowledged entry of the ledger is
+    durable on this bookie."""
     HELLO = 7
-    """Body: Identity of the bookie meant. Reply OK, or BAD_REQUEST and the end of the connection.
-    Reply body: the bookie's own Identity, or why not. Both ends judge by `identity.refusal`."""
+    """Body: Identity of the bookie that the client means. The reply is OK, or BAD_REQUEST, after
+    which the connection ends. Reply body: the bookie's own Identity, or why it refuses. Both sides
+    judge by `identity.refusal`."""
 
 
 _OPS: Final = {int(op): op for op in Op}
 
 FLAG_FENCE: Final = 1
-"""READ, READ_LAC: fence the ledger first, durably."""
+"""Flag of READ and READ_LAC: fence the ledger durably before answering."""
 
 
 class Envelope(NamedTuple):
-    """One message, request or reply. `code`: flags of a request, Status of a reply."""
+    """One message, a request or a reply. `code`: the flags of a request, or the
+    Status of a reply.
+    """
 
     op: Op
     code: int
@@ -76,10 +82,11 @@ def envelope_header(op: Op, code: int, request_id: int, body_bytes: int) -> byte
 
 
 def next_message(view: memoryview, at: int, stop: int) -> tuple[int, Envelope | None]:
-    """Whole length of the message that starts at `at`, and the message if it ends before `stop`.
+    """Whole length of the message that starts at `at`, and the message itself if all of it lies
+    before `stop`.
 
-    The length is 0 while not even the envelope is. FrameError when it is oversize or its op is
-    unknown.
+    The length is 0 while the envelope is incomplete. FrameError when the message is too large or
+    its op is unknown.
     """
     start = at + ENVELOPE_BYTES
     if start > stop:
@@ -97,7 +104,7 @@ def next_message(view: memoryview, at: int, stop: int) -> tuple[int, Envelope | 
 
 
 def parse_add(body: memoryview) -> tuple[bytes, RunFrame]:
-    """Master key and checked run of an ADD_RUN body."""
+    """Master key and run of an ADD_RUN body; the run has been checked."""
     if len(body) < MASTER_KEY_BYTES:
         raise FrameError(f"an add needs a {MASTER_KEY_BYTES}-byte master key, found {len(body)}")
     return bytes(body[:MASTER_KEY_BYTES]), parse_run(body[MASTER_KEY_BYTES:])
@@ -108,7 +115,9 @@ _READ: Final = struct.Struct(">20sqqqI")
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """Entries `first`..`last` (inclusive), about `bytes_max` bytes of answer at most."""
+    """Asks for the entries `first`..`last` (inclusive), in about `bytes_max` bytes of answer at
+    most.
+    """
 
     ledger_id: LedgerId
     first: EntryId
@@ -132,20 +141,21 @@ class ReadRequest:
 _REPLY: Final = struct.Struct(">qqqBxHI")
 _RANGE: Final = struct.Struct(">qq")
 UNKNOWN_RANGES_MAX: Final = 128
-"""In one read reply: a disk in pieces must not outgrow the message."""
+"""Most unknown ranges in one read reply: however many a damaged disk has, the reply must fit in a
+message."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadReply:
-    """What a bookie has of the range asked for.
+    """What a bookie has of the range that a read asked for.
 
     `runs`: frames that hold at least one entry of the range, verbatim as logged (they may reach
-    beyond the range; an id may come twice). `answered_through`: the last id this reply speaks of;
-    ask again from there. For ids up to it that no run holds: within `unknown` (rising inclusive
-    pairs) the answer is UNKNOWN (an I/O error there), otherwise `absent` (NO_SUCH_ENTRY,
-    NO_SUCH_LEDGER or UNKNOWN).
-    `lac`: highest LAC this bookie knows of; `last_entry_id`: highest id it holds. Both are -1 when
-    none, and in limbo they are only lower bounds.
+    beyond the range; an id may come twice). `answered_through`: the last id that this reply is
+    about; ask again from the one behind it. For an id up to it that no run holds, the answer is
+    UNKNOWN (because of an I/O error) where `unknown` (rising inclusive pairs) has it, and otherwise
+    `absent` (NO_SUCH_ENTRY, NO_SUCH_LEDGER or UNKNOWN). `lac`: highest LAC this bookie knows of;
+    `last_entry_id`: highest id it holds. Both are -1 when there is none; in limbo they are only
+    lower bounds.
     """
 
     lac: EntryId
@@ -158,8 +168,8 @@ class ReadReply:
     def encode(self) -> list[Buffer]:
         """Buffers for a vectored send, in order.
 
-        Of very many unknown ranges the last ones go as one: what lies between them is unknown then,
-        too, which no reader takes for a denial.
+        Beyond `UNKNOWN_RANGES_MAX` unknown ranges, the last ones are sent as one. What lies between
+        them then counts as unknown, too, which no reader takes for a denial.
         """
         spans = self.unknown
         if len(spans) > UNKNOWN_RANGES_MAX:
@@ -173,10 +183,10 @@ class ReadReply:
 
     @classmethod
     def decode(cls, body: memoryview) -> "ReadReply":
-        """Runs are cut apart, not checked: `parse_run` each before use.
+        """Split a reply body. The runs are not checked: call `parse_run` for each before use.
 
-        FrameError unless the body is exactly what its head announces: ranges missing from
-        `unknown` would read as denials.
+        FrameError unless the body has exactly what its head announces: ranges missing from
+        `unknown` would be read as denials.
         """
         _expect(body, _REPLY.size, "read reply")
         lac, last, through, absent, unknown_count, run_count = _REPLY.unpack_from(body)
@@ -202,7 +212,9 @@ _LAC: Final = struct.Struct(">20sqqI")
 
 @dataclass(frozen=True, slots=True)
 class LacRequest:
-    """Names a ledger; `lac` and `timeout_ms` (1..60000 for WAIT_LAC) where the op says so."""
+    """Names a ledger; `lac` and `timeout_ms` (1..60000 for WAIT_LAC) count for the
+    ops that say so.
+    """
 
     ledger_id: LedgerId
     master_key: bytes

@@ -1,4 +1,5 @@
-"""The control plane: its proto and generated code, `health`, `limbo_marks` and answers as values.
+"""The control plane of a bookie: its proto file, the code generated from it, and its answers as
+values (`health`, `limbo_marks`, `request_answer`).
 
-`client` is the one client that repair, command line and operator ask bookies with.
+`client` is the one client through which the repair, the command line and the operator ask bookies.
 """

@@ -1,8 +1,9 @@
-"""Asks bookies' control planes: the one client of the proto, for repair, operator and command line.
+"""Client of the bookies' control planes, used by the repair, the operator and the command line.
 
-Every call names the process that it means, and has a deadline; every answer has been checked
-against whom the caller meant. Callers get plain values and errors of `bookie.errors`, never
-protobuf or gRPC. Only a call for somebody's health may mean whoever is there.
+Every call names the bookie process that it is meant for, and has a deadline; every answer is
+checked to come from that process. Callers get plain values and errors of `bookie.errors`, never
+protobuf messages or gRPC errors. Only a call for the health may be meant for whichever bookie is at
+the address.
 """
 
 import asyncio
@@ -39,8 +40,8 @@ _OPTIONS: Final = (
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
     ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
     ("grpc.enable_http_proxy", 0),
-    # An address may be there before anything listens, and packets to it may vanish: by default one
-    # such attempt hangs for 20 s, and a name is looked up again after 30 s only.
+    # A host may have an address before anything listens there, and packets to it may be dropped: by
+    # default gRPC waits 20 s in such an attempt, and looks a name up again after 30 s only.
     ("grpc.min_reconnect_backoff_ms", 1000),
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.max_reconnect_backoff_ms", 1000),
@@ -48,24 +49,30 @@ _OPTIONS: Final = (
     ("grpc.service_config_disable_resolution", 1),
 )
 _NAME_OPTION: Final = "grpc.ssl_target_name_override"
-"""What the server's certificate must name, in place of the host that was dialled."""
+"""Option of a channel: the name that the server's certificate must have, in place of the host that
+was dialled."""
 HANDSHAKE_FAILED: Final = (
     re.compile(r"CERTIFICATE_VERIFY_FAILED: [^:]*|Hostname [^:]*|[A-Z_]*CERTIFICATE[A-Z_]*"),
     re.compile("handshake failed"),
 )
-"""In gRPC's words about a connection that did not come to be: why, the most exact first."""
+"""Patterns for gRPC's message about a failed TLS handshake; each finds the reason, the most exact
+pattern comes first."""
 _SERVICE: Final = pb.DESCRIPTOR.services_by_name["BookieAdmin"]
 _METHODS: Final = {method.input_type.name: method.name for method in _SERVICE.methods}
 _WHILE_BOOTING: Final = (pb.GetHealthRequest, pb.ApproveCookieFixRequest)
-"""What a bookie that boots can answer, and decides nothing about anybody's entries."""
+"""Requests that a booting bookie can answer. Their answers decide nothing about anybody's entries,
+so they may come from a bookie whose identity is not confirmed yet."""
 _SHOWN_BY_HEALTH: Final = (pb.DrainRequest, pb.ApproveCookieFixRequest)
-"""Requests whose effect the next health shows, whoever carried them out. A bookie of an older
-version does not say who it is, but checks the id that is meant: for these its reply is enough."""
+"""Requests whose effect the next health shows, whichever process carried them out. A bookie of an
+older version does not say who it is, but it checks the bookie id that is meant: for these requests
+its reply is enough."""
 _PHASES: Final = {pb.Phase.Value(one.name): one for one in Phase if one is not Phase.UNKNOWN}
 
 
 def _shared(value: Any, message: Any, *made: str) -> tuple[str, ...]:
-    """Fields that a value has as its message has them; `made`: those that are made of others."""
+    """Names of the fields that can be copied from `message` to `value` unchanged. `made`: fields to
+    leave out, since they are computed from others.
+    """
     return tuple(
         one.name
         for one in fields(value)
@@ -79,24 +86,24 @@ _BOOT: Final = _shared(BootRecord, pb.BootRecord)
 _DISK: Final = _shared(DiskHealth, pb.DiskHealth)
 
 Dial = Callable[[str, str], tuple[Any, Any]]
-"""From `host:port` and the id of the bookie that must be there (empty: whoever is) to a channel,
-whose `close` is awaited, and a stub over it."""
+"""Opens a connection: takes `host:port` and the id of the bookie that must be there (empty: any),
+and returns a channel, whose `close` is awaited, and a stub that uses it."""
 Range = tuple[int, int]
-"""First and last entry."""
+"""First and last entry id of a range, both inclusive."""
 
 
 class Failure(Enum):
     """Why a call brought no answer."""
 
     SILENT = auto()
-    """Nobody answers there, or a connection broke."""
+    """Nobody answers at the address, or the connection broke."""
     LATE = auto()
     REFUSED = auto()
-    """The bookie does not do it now, or is not the one meant."""
+    """The bookie does not do it now, or is not the bookie that was meant."""
     TOO_LARGE = auto()
     """The answer would be larger than a message may be."""
     MISTAKEN = auto()
-    """The bookie knows no such request."""
+    """The bookie does not know this request, or finds its arguments invalid."""
 
 
 _FAILURES: Final = {
@@ -110,7 +117,9 @@ _FAILURES: Final = {
 
 
 class CallError(UnavailableError):
-    """A call brought no answer. `words`: the bookie's own, or the connection's."""
+    """A call brought no answer. `words`: what the bookie said, or what gRPC said about the
+    connection.
+    """
 
     def __init__(self, target: str, code: grpc.StatusCode, words: str) -> None:
         self.failure = _FAILURES.get(code, Failure.SILENT)
@@ -133,14 +142,16 @@ class CallError(UnavailableError):
 
 
 class Call(NamedTuple):
-    """Who must answer, None = whoever is there, and how long the answer may take."""
+    """Which process must answer (None = any), and how long the answer may take."""
 
     meant: Identity | None
     timeout_s: float
 
 
 class Held(NamedTuple):
-    """What a bookie holds of a ledger; `status` and sets as they came (the proto says which)."""
+    """What a bookie holds of a ledger; `status` and the sets of entries are as they came (see the
+    proto).
+    """
 
     ledger_id: LedgerId
     status: int
@@ -152,19 +163,20 @@ class Held(NamedTuple):
 
 
 def dial(target: str, bookie_id: str = "") -> tuple[Any, Any]:
-    """See `Dial`: over gRPC, under TLS when the environment names credentials."""
+    """Connect to a control plane (see `Dial`), under TLS when the environment names credentials."""
     return dial_as(has_tls=True)(target, bookie_id)
 
 
 def dial_as(*, has_tls: bool) -> Dial:
-    """The same to a bookie whose registration says whether it has TLS: one that has none is asked
-    in plain, where the environment accepts that."""
+    """A `Dial` for a bookie whose registration says whether it has TLS (`has_tls`). A bookie
+    without TLS is asked in plaintext, where the environment accepts that.
+    """
     tls = from_environment()
     return dial_with(tls if tls is not None and tls.is_for(has_tls=has_tls) else None)
 
 
 def dial_with(tls: ClientTls | None) -> Dial:
-    """The same with these credentials; None: in plain."""
+    """A `Dial` that uses these credentials; None: it connects in plaintext."""
 
     def to(target: str, bookie_id: str) -> tuple[Any, Any]:
         if tls is None:
@@ -181,11 +193,12 @@ def dial_with(tls: ClientTls | None) -> Dial:
 
 
 class ControlPlane:
-    """The control plane at one address, which may be another bookie's by now.
+    """Client of the control plane at one address, which may belong to another bookie by now.
 
-    Every method raises UnavailableError when the process meant gave no answer: CallError with the
-    reason when nobody did, or it refused. `bookie_id`: who must be there, empty = whoever is; under
-    TLS its certificate says so. `heard`: gets the identity behind each answer.
+    Every method raises UnavailableError when the process that is meant gave no answer. The error is
+    a CallError with the reason when nobody answered or the bookie refused. `bookie_id`: the bookie
+    that must be there, empty = any; under TLS its certificate must name it. `heard` is called with
+    the identity behind each answer.
     """
 
     def __init__(
@@ -204,45 +217,55 @@ class ControlPlane:
         await self._channel.close(None)
 
     async def health(self, call: Call) -> Health:
-        """How the bookie is, in any phase of its boot."""
+        """Ask how the bookie is; it answers in any phase of its boot."""
         reply, identity = await self._ask(call, pb.GetHealthRequest())
         return _health(reply, identity)
 
     async def approve_cookie_fix(self, call: Call, *, plan_id: str, by: str) -> RequestAnswer:
-        """Let a bookie that waits take its replaced disks."""
+        """Approve a cookie fix: a bookie that waits for it goes on with its replaced disks."""
         request = pb.ApproveCookieFixRequest(plan_id=plan_id, approved_by=by)
         reply, _identity = await self._ask(call, request)
         return RequestAnswer(reply.accepted, reply.message)
 
     async def approve_collection(self, call: Call, *, plan_id: str, by: str) -> RequestAnswer:
-        """Let a bookie collect the ledgers that its brake holds back."""
+        """Approve a garbage collection that the bookie held back for a person to look at."""
         request = pb.ApproveCollectionRequest(plan_id=plan_id, approved_by=by)
         reply, _identity = await self._ask(call, request)
         return RequestAnswer(reply.accepted, reply.message)
 
     async def drain(self, call: Call, *, cancel: bool) -> None:
-        """Have it take no new entries, over restarts; or take them again."""
+        """Have the bookie take no new entries, even after a restart; `cancel`: have it take them
+        again.
+        """
         await self._ask(call, pb.DrainRequest(cancel=cancel))
 
     async def set_read_only(self, call: Call, *, read_only: bool) -> Phase:
-        """Have it take no new entries until its process ends, or take them again; its phase."""
+        """Have the bookie take no new entries until its process ends, or take them again. Returns
+        its phase.
+        """
         reply, _identity = await self._ask(call, pb.SetReadOnlyRequest(read_only=read_only))
         return _PHASES.get(reply.phase, Phase.UNKNOWN)
 
     async def flush(self, call: Call) -> int:
-        """Have all that it has accepted on its disks; bytes of its logs."""
+        """Have the bookie write all that it has accepted to its disks. Returns the size of its logs
+        in bytes.
+        """
         reply, _identity = await self._ask(call, pb.FlushRequest())
         return int(reply.log_bytes)
 
     async def marks(self, call: Call, *, after: int, limit: int) -> tuple[list[Mark], bool]:
-        """A page of its marks, unchecked ones too, by rising id; whether there are more."""
+        """A page of the bookie's marks, unchecked ledgers included, by rising ledger id; and
+        whether there are more.
+        """
         request = pb.ListLimboRequest(after_ledger_id=after, limit=limit, include_unchecked=True)
         reply, _identity = await self._ask(call, request)
         marks = [Mark(LedgerId(m.ledger_id), m.limbo, m.boot_epoch) for m in reply.ledgers]
         return marks, bool(reply.more)
 
     async def held(self, call: Call, ledger_ids: Sequence[LedgerId]) -> list[Held]:
-        """What it holds of these ledgers; one that is left out was not spoken of: unknown."""
+        """What the bookie holds of these ledgers. About a ledger that the answer leaves out nothing
+        is known.
+        """
         reply, _identity = await self._ask(call, pb.GetAvailabilityRequest(ledger_ids=ledger_ids))
         return [
             Held(LedgerId(a.ledger_id), a.status, a.entries, a.limbo, a.unchecked, a.lac, a.lost)
@@ -250,7 +273,9 @@ class ControlPlane:
         ]
 
     async def clear(self, call: Call, ledger_ids: Sequence[LedgerId]) -> list[Cleared]:
-        """Have it look whether its marks of these ledgers may go (R27)."""
+        """Have the bookie check whether its marks of these ledgers may be removed (R27), and remove
+        them if so.
+        """
         reply, _identity = await self._ask(call, pb.ClearLimboRequest(ledger_ids=ledger_ids))
         return [
             Cleared(LedgerId(one.ledger_id), one.cleared, one.reason, one.message)
@@ -267,7 +292,9 @@ class ControlPlane:
         by_person: bool,
         answered_by: Sequence[BookieId],
     ) -> RequestAnswer:
-        """Have entries on record as lost for good; durable when it accepts."""
+        """Have the bookie record entries as permanently lost; the record is durable when it
+        accepts.
+        """
         request = pb.RecordLossRequest(
             ledger_id=ledger_id,
             ranges=_ranges(lost),
@@ -281,8 +308,9 @@ class ControlPlane:
     async def retract_loss(
         self, call: Call, ledger_id: LedgerId, entries: Iterable[Range], *, by: str, reason: str
     ) -> RetractionAnswer:
-        """Have it take a loss record back, of all entries when none are named; durable when it
-        accepts."""
+        """Have the bookie take back its loss record of these entries, or of all when none are
+        named; this is durable when it accepts.
+        """
         request = pb.RetractLossRequest(
             ledger_id=ledger_id, ranges=_ranges(entries), retracted_by=by, reason=reason
         )
@@ -292,13 +320,15 @@ class ControlPlane:
     async def recheck(
         self, call: Call, ledger_id: LedgerId, entries: Iterable[Range]
     ) -> list[Range]:
-        """Have it verify its own copies; those that it rejected."""
+        """Have the bookie verify its own copies of these entries; returns the ranges that it
+        rejected.
+        """
         request = pb.RecheckEntriesRequest(ledger_id=ledger_id, ranges=_ranges(entries))
         reply, _identity = await self._ask(call, request)
         return [(item.first, item.last) for item in reply.rejected]
 
     async def _ask(self, call: Call, request: Any) -> tuple[Any, Identity]:
-        """The reply to one request, and who made it."""
+        """Send one request; returns the reply and the identity of the process that made it."""
         meant = call.meant
         method = getattr(self._stub, _METHODS[type(request).__name__])
         metadata = () if meant is None else meant.to_metadata()
@@ -311,7 +341,8 @@ class ControlPlane:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            # Nobody cancelled the caller: the channel was closed, its bookie has another address.
+            # Nobody cancelled the caller: the channel was closed, as the bookie has another address
+            # now.
             raise UnavailableError(f"the call was cut off: {type(request).__name__}") from None
         identity = _identity_of(await under_way.initial_metadata(), reply)
         if identity is None:
@@ -333,7 +364,9 @@ class ControlPlane:
 async def control_plane(
     target: str, bookie_id: str = "", *, has_tls: bool = True
 ) -> AsyncIterator[ControlPlane]:
-    """The control plane at host:port, closed at the end. `has_tls`: as its registration says."""
+    """A client of the control plane at host:port, which is closed at the end. `has_tls`: what the
+    registration of the bookie says.
+    """
     plane = ControlPlane(target, bookie_id=bookie_id, dial=dial_as(has_tls=has_tls))
     try:
         yield plane
@@ -342,7 +375,9 @@ async def control_plane(
 
 
 def _identity_of(metadata: Any, reply: Any) -> Identity | None:
-    """Who made the reply; None = one of an older version, which says it in its health only."""
+    """The process that made the reply; None = a bookie of an older version, which names itself in
+    its health only.
+    """
     try:
         identity = Identity.from_metadata(metadata or ())
     except FrameError as error:

@@ -1,8 +1,8 @@
 """What a bookie says of itself: its phase, its boot, its disks, and what waits for a person.
 
-This is what a client of the control plane makes of the messages. The bookie keeps its own types
-(`server.state.Phase`, `boot.boot.BootRecord`): the two ends may be of different versions, so what
-one end adds must not change what the other understands.
+A client of the control plane turns messages into these values. The bookie has types of its own
+(`server.state.Phase`, `boot.boot.BootRecord`): the two sides may be of different versions, so what
+one side adds must not change what the other understands.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ UNKNOWN: Final = Identity("", "")
 
 
 class Phase(StrEnum):
-    """Phase of a bookie's life, as its control plane says it."""
+    """Phase of a bookie's life, as its control plane names it."""
 
     BOOTING = "Booting"
     MARKING = "Marking"
@@ -27,31 +27,33 @@ class Phase(StrEnum):
     STOPPING = "Stopping"
     REFUSED = "Refused"
     UNKNOWN = "Unknown"
-    """Of another version: nothing may be concluded from it."""
+    """A phase that only another version of the bookie has: nothing may be concluded from it."""
 
     @property
     def is_booted(self) -> bool:
-        """Marks and stamps of this boot are on disk: its counts of limbo can be trusted."""
+        """Marks and stamps of this boot are on disk, so the counts of ledgers in limbo can be
+        trusted.
+        """
         return self in (Phase.SERVING, Phase.READ_ONLY, Phase.DRAINING)
 
 
 @dataclass(frozen=True, slots=True)
 class BootRecord:
-    """Durable facts of a bookie's boot: the truth about how it was stopped before."""
+    """What a bookie durably recorded about its boot, and about how it was stopped before."""
 
     epoch: int
     clean: bool
-    """The stop before it had flushed everything."""
+    """True when the stop before this boot had flushed everything."""
     reason: str
-    """Why it was not clean, or CleanStop or FirstBoot; the proto lists them."""
+    """Why the stop was not clean, or CleanStop or FirstBoot; the proto lists the reasons."""
     started_at: datetime
     mode: str
-    """journal, memory or sync: of this boot."""
+    """Durability mode of this boot: journal, memory or sync."""
     previous_mode: str = ""
-    """As the marker of the boot before had it; empty = there was none."""
+    """Durability mode that the marker of the boot before names; empty = there was no marker."""
     ledgers_fenced: int = 0
     ledgers_in_limbo: int = 0
-    """Put in limbo by this boot."""
+    """Ledgers that this boot put into limbo."""
     ledgers_unchecked: int = 0
     cookie_fixed: bool = False
 
@@ -61,15 +63,15 @@ class DiskHealth:
     """One disk of a bookie."""
 
     role: str
-    """journal or ledger."""
+    """What the disk is for: journal or ledger."""
     index: int
-    """Its place among the disks of its role."""
+    """Position of the disk among the disks of its role."""
     disk_id: str
-    """The random id of its stamp."""
+    """The random id in the stamp on the disk."""
     verdict: str
-    """ok, new, empty, stale, foreign, swapped, reshaped or torn."""
+    """What the boot found: ok, new, empty, stale, foreign, swapped, reshaped or torn."""
     volume_uid: str
-    """As the platform handed it to the bookie."""
+    """Id of the volume, as the platform gave it to the bookie."""
     total_bytes: int = 0
     """0 = the file system did not answer."""
     free_bytes: int = 0
@@ -77,7 +79,7 @@ class DiskHealth:
 
 @dataclass(frozen=True, slots=True)
 class CookieFix:
-    """A cookie fix that waits for approval."""
+    """A change of cookies for replaced disks, which waits for approval."""
 
     plan_id: str
     """What an approval must name."""
@@ -94,42 +96,48 @@ class PersonDecision:
     kind: str
     """CookieFixApproved, CollectionApproved, LossAccepted or LossRetracted."""
     by: str
-    """Proved by a certificate, or what somebody wrote; empty = nobody said so."""
+    """Who decided: a name that a certificate proved, or a name that somebody wrote; empty = not
+    known."""
     about: str
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """A bookie's own answer."""
+    """What a bookie answers when it is asked how it is."""
 
     phase: Phase
     boot: BootRecord | None
-    """None while it has not booted."""
+    """None while the bookie has not booted."""
     message: str = ""
     disks: tuple[DiskHealth, ...] = ()
     limbo_ledgers: int = 0
     unchecked_ledgers: int = 0
     losses_recorded: int = 0
-    """Ledgers with a durable loss record."""
+    """Number of ledgers with a durable loss record."""
     instance_id: str = ""
-    """Of the cluster in its metadata store; empty = not known yet."""
+    """Instance id of the cluster, from its metadata store; empty = not known yet."""
     cookie_fix: CookieFix | None = None
-    """Set while it awaits approval."""
+    """Set while a cookie fix awaits approval."""
     draining: bool = False
-    """It takes no new entries, since it is to leave."""
+    """True when the bookie takes no new entries because it is to leave the cluster."""
     ledgers_naming_it: int | None = None
-    """Ledgers whose metadata names it, counted since it drains; None = not counted."""
+    """Number of ledgers whose metadata names the bookie, which it counts while it drains; None =
+    not counted."""
     metadata_rolled_back: str = ""
-    """What shows it that the metadata store was put back to an earlier state; empty = nothing."""
+    """What shows the bookie that the metadata store was put back to an earlier state; empty =
+    nothing does."""
     collection_held: str = ""
-    """Why its collection of deleted ledgers waits for a person; empty = it does not."""
+    """Why the garbage collection of deleted ledgers waits for a person; empty = it does not
+    wait."""
     version: str = ""
-    """Of the program that runs there; empty = it does not say."""
+    """Version of the program that runs there; empty = it does not say."""
     collection_plan_id: str = ""
-    """What an approval of that collection must name."""
+    """The id that an approval of the held collection must name."""
     decisions: tuple[PersonDecision, ...] = ()
-    """What people decided last, oldest first."""
+    """The latest decisions of people, oldest first."""
     answered_by: Identity = UNKNOWN
-    """Who made this answer; an approval of what it shows means that process alone."""
+    """Process that made this answer; an approval of something that it shows is meant for that
+    process only."""
     is_fresh: bool = True
-    """Given just now; False: an earlier answer, shown again for want of one."""
+    """True when the answer was given just now; False: it is an earlier one, shown again because the
+    bookie gave none."""

@@ -1,4 +1,6 @@
-"""Marks of ledgers as both ends of the control plane speak of them: values, without gRPC."""
+"""Marks of ledgers, and answers about them, as values that both sides of the control plane use; no
+gRPC.
+"""
 
 from dataclasses import dataclass
 
@@ -13,14 +15,15 @@ class Mark:
     ledger_id: LedgerId
     limbo: bool
     boot_epoch: int = 0
-    """Of the boot that marked it."""
+    """Epoch of the boot that marked the ledger."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
     """A bookie's answer to a request to clear one ledger.
 
-    `reason`: a word of `ClearReason`, or of a newer bookie; Unreachable when no answer came.
+    `reason`: a value of `ClearReason`, or one that only a newer bookie knows; Unreachable when no
+    answer came.
     """
 
     ledger_id: LedgerId

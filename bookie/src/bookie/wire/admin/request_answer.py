@@ -1,4 +1,4 @@
-"""What a bookie says to a request that it may turn down: a value, without gRPC."""
+"""What a bookie answers to a request that it may refuse, as values without gRPC."""
 
 from typing import NamedTuple
 
@@ -11,12 +11,12 @@ class RequestAnswer(NamedTuple):
 
 
 class RetractionAnswer(NamedTuple):
-    """What a bookie did with the wish to take a loss record back."""
+    """What a bookie did with a request to take a loss record back."""
 
     accepted: bool
     message: str = ""
-    """Why not."""
+    """Why it did not do it."""
     entries: int = 0
-    """Of which it took a record back; 0 = it had none."""
+    """Number of entries whose loss record it took back; 0 = it had none."""
     in_limbo: bool = False
-    """It put the ledger into limbo."""
+    """True when it put the ledger into limbo."""

@@ -1,8 +1,9 @@
-"""AUTH messages: who speaks through which plugin, and how a bookie answers.
+"""AUTH messages of the stock wire: what a client's authentication plugin sends, and how a bookie
+answers.
 
-Apache's own numbers and names (`AuthHandler`, `SASLBookieAuthProviderFactory`), so that stock
-clients take what they are sent. Version 2 has no code in an answer to AUTH: a refusal is a token
-that no mechanism takes for an answer, at which a stock client gives up with UnauthorizedAccess.
+Numbers and names are Apache's (`AuthHandler`, `SASLBookieAuthProviderFactory`), so that stock
+clients understand them. In version 2 an answer to AUTH has no code. There a refusal is a token that
+no mechanism accepts as an answer, and a stock client then gives up with UnauthorizedAccess.
 """
 
 from typing import Final, NamedTuple
@@ -13,13 +14,13 @@ from bookie.wire.stock.bookkeeper_protocol_pb2 import AuthMessage
 from bookie.wire.stock.messages import Outcome
 
 AUTH_DISABLED: Final = "AuthDisabledPlugin"
-"""The plugin name in an answer after which a client goes on as one that is authenticated."""
+"""The plugin name in an answer that tells a client that it need not authenticate."""
 SASL: Final = "sasl"
 """The plugin name of Apache's `SASLClientProviderFactory`."""
 
 
 class AuthReply(NamedTuple):
-    """What an AUTH is answered; `payload`: the mechanism's token, in version 3 of an OK only."""
+    """The answer to an AUTH. `payload`: the mechanism's token; version 3 sends it with OK only."""
 
     outcome: Outcome
     plugin_name: str
@@ -31,10 +32,12 @@ class AuthReply(NamedTuple):
 
 
 NOTHING_ASKED: Final = AuthReply(Outcome.OK, AUTH_DISABLED)
-"""Of a bookie without authentication, and to a client that is authenticated already."""
+"""The answer of a bookie without authentication, and the answer to a client that is authenticated
+already."""
 REFUSED: Final = AuthReply(Outcome.UNAUTHORIZED, SASL)
 REFUSED_TICKET: Final = AuthReply(Outcome.UNAUTHORIZED, SASL, b"\0")
-"""The same to a client with a ticket: to its mechanism an empty token is an answer."""
+"""The refusal for a client that authenticates with a ticket: its mechanism accepts an empty token
+as an answer, so this one has a byte."""
 
 
 def sasl_reply(token: bytes) -> AuthReply:
@@ -42,7 +45,7 @@ def sasl_reply(token: bytes) -> AuthReply:
 
 
 def parse_auth(blob: bytes) -> tuple[str, bytes] | None:
-    """Name and payload of a client's plugin; None when these are other bytes."""
+    """Name and payload of a client's plugin; None when `blob` is not such a message."""
     try:
         message = AuthMessage.FromString(blob)
         return plugin(message) if message.IsInitialized() else None
@@ -53,5 +56,5 @@ def parse_auth(blob: bytes) -> tuple[str, bytes] | None:
 def plugin(message: AuthMessage) -> tuple[str, bytes] | None:
     """Name and payload of a client's plugin; None when the name is no UTF-8."""
     name = message.authPluginName
-    # protobuf hands out a string that is no UTF-8 as the bytes it is.
+    # protobuf returns a string that is no UTF-8 as bytes.
     return (name, message.payload) if isinstance(name, str) else None

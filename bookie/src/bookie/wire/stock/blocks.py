@@ -1,9 +1,10 @@
-"""Many adds at once: frames that lie one behind the other and differ in ids and entries alone.
+"""Parses and answers many adds at once: consecutive frames that differ only in their ids and
+entries.
 
-A writer under load sends hundreds of adds of one size. They are looked at as a matrix with a row
-for each frame, so that nothing is done per entry in Python: what must be equal is compared by
+A writer under load sends hundreds of adds of one size. This module treats them as a matrix with a
+row for each frame, so that Python does nothing per entry: bytes that must be equal are compared by
 columns, ids are read by columns, and answers are made by copying columns of ids into a template.
-What does not fit the picture is no block, and is parsed frame by frame (`v2`, `v3`).
+Frames that do not form such a matrix are no block, and are parsed one by one (`v2`, `v3`).
 """
 
 from dataclasses import dataclass, field
@@ -24,17 +25,18 @@ Octets = NDArray[np.uint8]
 Ids = NDArray[np.int64]
 
 BLOCK_ENTRIES_MIN: Final = 24
-"""Fewer adds are parsed one by one faster than a matrix is made of them."""
+"""Fewest adds that make a block; fewer ones are parsed faster one by one."""
 BLOCK_ENTRIES_MAX: Final = 8192
 
 _HEAD_BYTES_MAX: Final = 256
-"""Within so many bytes of a frame its entry begins."""
+"""The entry must begin within so many bytes of its frame."""
 _VARINT_BYTES_MAX: Final = 9
-"""Of a number that is not negative as int64; a longer one makes no block."""
+"""Most bytes of a varint that is not negative as int64; a frame with a longer one is not taken into
+a block."""
 
 
 class Number(NamedTuple):
-    """Where a varint lies in a frame; of version 2: an int64."""
+    """Where a number lies in a frame: a varint in version 3, an int64 in version 2."""
 
     at: int
     size: int
@@ -42,10 +44,11 @@ class Number(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Of every frame of a block. Offsets count from the start of the frame, its length included.
+    """Where the parts lie in every frame of a block. Offsets count from the start of the frame, at
+    its length field.
 
-    `ids`: the numbers that an answer repeats, in its order. `fixed`: offsets at which every frame
-    has, under `mask`, the `expected` bytes.
+    `ids`: the numbers that an answer repeats, in the answer's order. `fixed`: offsets at which
+    every frame has, under `mask`, the `expected` bytes.
     """
 
     frame_bytes: int
@@ -66,7 +69,9 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AddBlock:
-    """Adds by row: ids, LACs, keys, entries as views of the buffer, and what answers need."""
+    """A block of adds, one per row: their ids, LACs, keys, and entries (views of the receive
+    buffer), and what the answers need.
+    """
 
     wire: Wire
     layout: Layout
@@ -75,7 +80,8 @@ class AddBlock:
     entry_ids: Ids = field(repr=False)
     lacs: Ids = field(repr=False)
     ids: Octets = field(repr=False)
-    """The bytes of each row's ids: a copy, the buffer is used again before the answer is made."""
+    """The bytes of each row's ids. They are a copy, since the receive buffer is reused before the
+    answers are made."""
 
     @property
     def frames_bytes(self) -> int:
@@ -93,7 +99,7 @@ class AddBlock:
         return self.rows[:, self.layout.key_at : self.layout.key_at + MASTER_KEY_BYTES]
 
     def answers(self, chosen: "slice | NDArray[np.intp]", outcome: Outcome) -> bytes:
-        """The answers to some of the adds, all to the same end."""
+        """The answers to some of the adds, all with the same outcome."""
         ids = self.ids[chosen]
         template, offsets = _template(self.wire, self.layout, ids[0], outcome)
         answers = np.empty((len(ids), len(template)), np.uint8)
@@ -103,11 +109,14 @@ class AddBlock:
 
 
 class BlockScan:
-    """Finds the blocks of one connection. Keeps the layout of the last one: the next is alike."""
+    """Finds the blocks of one connection. Keeps the layout of the last one, since the next one is
+    likely to be alike.
+    """
 
     def __init__(self) -> None:
         self._layout: Layout | None = None
-        """Of the last add, which the next ones are likely to share; None before the first."""
+        """Layout of the last add that was looked at, which the next ones are likely to share; None
+        before the first."""
 
     def find(self, wire: Wire, view: memoryview) -> AddBlock | None:
         """The adds at the start of `view` as a block; None when they are few or differ."""
@@ -128,7 +137,9 @@ class BlockScan:
 
 
 def layout_of(wire: Wire, view: memoryview) -> Layout | None:
-    """The layout of the add at the start of `view`; None when it is no good one."""
+    """The layout of the add at the start of `view`; None when there is no valid add, or not enough
+    bytes for a block.
+    """
     if len(view) < FRAME_LENGTH_BYTES + ENTRY_HEADER_BYTES:
         return None
     (length,) = FRAME_LENGTH.unpack_from(view)
@@ -158,12 +169,12 @@ def _block(wire: Wire, layout: Layout, view: memoryview) -> AddBlock | None:
 
 
 def _column(view: memoryview, count: int, at: int, stride: int) -> NDArray[np.void]:
-    """An int64 of every frame."""
+    """One int64 of every frame, at offset `at`."""
     return np.ndarray((count,), ">i8", view, at, (stride,))
 
 
 def _match(rows: Octets, layout: Layout, ledgers: Ids, entry_ids: Ids) -> bool:
-    """True when the requests say what their entries say."""
+    """True when the ids in the requests are those in their entries."""
     if len(layout.ids) == 2:  # version 2 takes the ids from the entries
         return True
     _txn, ledger, entry = layout.ids
@@ -227,7 +238,7 @@ class _Scan:
         self.head = bytes(view[: min(size, _HEAD_BYTES_MAX)])
         self.size = size
         self.at = FRAME_LENGTH_BYTES
-        """Up to where `head` is read."""
+        """Offset in `head` up to which it has been read."""
 
     def takes(self, expected: bytes) -> bool:
         if self.head[self.at : self.at + len(expected)] != expected:
@@ -282,7 +293,9 @@ def _add_request_v3(scan: _Scan, view: memoryview, txn: Number) -> Layout | None
 def _made_v3(
     rest: bytes, scan: _Scan, ids: tuple[Number, ...], key_at: int, entry_at: int, entry_end: int
 ) -> Layout | None:
-    """`rest`: what follows the entry, write flags and the right of a recovery."""
+    """The layout of an add whose frame ends with `rest`: what follows the entry, which is write
+    flags and the flag of a recovery.
+    """
     is_recovery = rest.endswith(_FLAG)
     flags = rest.removesuffix(_FLAG)
     if flags and (len(flags) != 2 or flags[0] != _WRITE_FLAGS or flags[1] > 1):
@@ -329,7 +342,9 @@ def _add(ledger: int, entry: int, tag: int) -> Add:
 
 
 def _id_offsets_v3(answer: bytes, layout: Layout) -> NDArray[np.intp]:
-    """A Response: header with the transaction's id last, status, part with the ids last."""
+    """Offsets of the ids in a Response: a header that ends with the transaction id, a status, and a
+    part that ends with the ids of ledger and entry.
+    """
     txn, ledger, entry = (size for _at, size in layout.ids)
     header_at = FRAME_LENGTH_BYTES + 2
     txn_at = header_at + answer[header_at - 1] - txn

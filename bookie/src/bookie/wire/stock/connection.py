@@ -1,8 +1,8 @@
-"""The requests of one connection, in whichever version of the wire its client speaks.
+"""Parses the requests of one connection, in whichever version of the wire its client speaks.
 
-As Apache's bookie: every connection starts as version 3, and the first frame that is none makes it
-version 2 for good. A frame of version 2 never passes for one of version 3: its first byte, the
-version, would be a protobuf field number of 0.
+It works as in Apache's bookie: every connection starts with version 3, and the first frame that is
+not of version 3 switches it to version 2, which it then keeps. A frame of version 2 is never taken
+for one of version 3: its first byte, the version, would be a protobuf field number of 0.
 """
 
 from bookie.wire.stock.messages import Request
@@ -12,17 +12,19 @@ from bookie.wire.stock.wire import Wire
 
 
 class StockConnection:
-    """`wire`: the version spoken now."""
+    """One connection; `wire` is the version that it speaks now."""
 
     def __init__(self) -> None:
         self.wire: Wire = V3()
 
     def parse_all(self, view: memoryview) -> tuple[Wire, list[Request], int]:
-        """Whole frames at the start of `view`: how to answer them, the requests, bytes consumed.
+        """Parse the whole frames at the start of `view`. Returns the wire to answer them with, the
+        requests, and the number of bytes consumed.
 
-        Call it again with the rest as long as bytes are consumed: one call ends where the version
-        changes, and in front of a frame that cannot be parsed. That one raises FrameError when it
-        is first; the connection is of no use then. Answer requests by the wire they came with.
+        Call it again with the rest as long as bytes are consumed: a call stops where the version
+        changes, and in front of a frame that cannot be parsed. When that frame is the first, the
+        call raises FrameError, and the connection must be closed. Answer requests with the wire
+        that was returned with them.
         """
         try:
             requests, consumed = self.wire.parse_all(view)

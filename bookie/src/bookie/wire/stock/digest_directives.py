@@ -1,7 +1,8 @@
-"""Directives of DIGEST-MD5: `name=value` and `name="quoted value"`, with commas between (RFC 2831).
+"""Parses the directives of DIGEST-MD5: `name=value` and `name="quoted value"`, separated by commas
+(RFC 2831).
 
-Names are lower case here, quotes and escapes are gone, values are bytes: which characters they are
-is for one of the directives to say.
+In the result, names are in lower case and values have neither quotes nor escapes. Values are bytes,
+since one of the directives says which character set they are in.
 """
 
 import re
@@ -11,7 +12,7 @@ from typing import Final
 from bookie.errors import BadRequestError
 
 DIRECTIVES_MAX: Final = 64
-"""A client has thirteen to say at most."""
+"""Most directives in one message; a client sends thirteen at most."""
 
 _WORD: Final = rb'[^\x00-\x20\x7f-\xff()<>@,;:\\"/\[\]?={}]+'
 _DIRECTIVE: Final = re.compile(
@@ -27,13 +28,16 @@ Directives = Mapping[str, bytes]
 
 
 class DirectiveError(BadRequestError):
-    """Bytes that are no list of directives, or say something twice; never what they say."""
+    """Raised for bytes that are no list of directives, or have one twice. The message never shows
+    values, which may be secret.
+    """
 
 
 def parse_directives(token: bytes) -> Directives:
-    """DirectiveError: a directive that comes twice has no meaning, whichever of the two is taken.
+    """Parse a message. DirectiveError when it is malformed, or when a directive comes twice: then
+    neither of the two can be trusted.
 
-    In a time that grows with the length of `token` alone, which the caller bounds.
+    The time it takes grows only with the length of `token`, which the caller bounds.
     """
     found: dict[str, bytes] = {}
     at = 0

@@ -1,4 +1,4 @@
-"""SASL DIGEST-MD5 (RFC 2831), the server's side of one exchange, with `qop=auth`. Sans-I/O.
+"""The server's side of one exchange of SASL DIGEST-MD5 (RFC 2831), with `qop=auth`. Sans-I/O.
 
     client                                     server
       ""                                  ->
@@ -6,9 +6,9 @@
       username, nonce, cnonce, response   ->
                                           <-   rspauth: the server knows the key as well
 
-A server keeps no password: it needs of each user a *key*, the MD5 of `name:realm:password`, which
-is what `htdigest` writes. Stock clients ask for a fixed service, see `Service`. There is one
-quality of protection, one exchange for a connection, and no second use of a nonce.
+The server keeps no passwords: for each user it needs a *key*, the MD5 of `name:realm:password`,
+which is what `htdigest` writes. Stock clients ask for a fixed service, see `Service`. There is only
+one quality of protection, one exchange per connection, and a nonce is never used a second time.
 """
 
 import hashlib
@@ -25,40 +25,45 @@ from bookie.wire.stock.digest_directives import (
 )
 
 TOKEN_BYTES_MAX: Final = 4096
-"""A longer one is refused, as RFC 2831 (2.1.2) wants it."""
+"""Largest token of a client; a longer one is refused, as RFC 2831 (2.1.2) asks for."""
 KEY_BYTES: Final = 16
 QUALITY: Final = b"auth"
 FIRST_USE: Final = b"00000001"
-"""Of a nonce, and the only one."""
+"""Count of uses of a nonce: the first use, which is the only one allowed."""
 
 Keys = Mapping[str, bytes]
-"""Of users, by name."""
+"""Keys of the users, by user name."""
 
 
 class Service(NamedTuple):
-    """What a client must ask for. `uri`: what it is and where, such as `bookkeeper/bookkeeper`."""
+    """The service that a client must ask for. `uri`: service and host, such as
+    `bookkeeper/bookkeeper`.
+    """
 
     realm: str = "bookkeeper"
     uri: str = "bookkeeper/bookkeeper"
 
 
 class Challenge(NamedTuple):
-    """Send the token; the client's response is next."""
+    """Result of a step: send the token to the client, whose response comes next."""
 
     token: bytes
 
 
 class Accepted(NamedTuple):
-    """The client knows the user's password; send the token, which shows that we know the key."""
+    """Result of a step: the client knows the user's password. Send the token, which shows that we
+    know the key.
+    """
 
     token: bytes
     user: str
 
 
 class Denied(NamedTuple):
-    """The exchange has ended. `user`: whom the client claimed to be; empty when it did not say.
+    """Result of a step: the client is refused, and the exchange has ended. `user`: the user that
+    the client claimed to be; empty when it did not say.
 
-    `why` is for our log, not for the client: it learns nothing of what was wrong.
+    `why` is for our log, not for the client, which must not learn what was wrong.
     """
 
     user: str
@@ -75,14 +80,14 @@ class _State(Enum):
 
 
 class Exchange:
-    """One exchange. Never raises, whatever the client sends."""
+    """One exchange with a client. It never raises, whatever the client sends."""
 
     def __init__(self, service: Service, nonce: bytes) -> None:
-        """`nonce`: of letters and digits that nobody can guess, never used before."""
+        """`nonce`: letters and digits that nobody can guess, never used before."""
         self._service = service
         self._nonce = nonce
         self._state = _State.BEGUN
-        """Only forward: nothing is accepted twice, nor after a denial."""
+        """It only moves forward: nothing is accepted twice, or after a denial."""
 
     def step(self, token: bytes, keys: Keys) -> Step:
         state, self._state = self._state, _State.ENDED
@@ -106,7 +111,7 @@ class Exchange:
         fault = _fault(said, self._service, self._nonce)
         if fault:
             return Denied(user, fault)
-        # Who is unknown costs the same time, and fails by the key: its hash is of no password.
+        # An unknown user takes the same time, and fails at the key: no password has such a hash.
         key = keys.get(user, bytes(KEY_BYTES))
         expected = response(key, said, b"AUTHENTICATE:")
         is_right = compare_digest(expected, said["response"])
@@ -118,7 +123,7 @@ class Exchange:
 
 
 def challenge(service: Service, nonce: bytes) -> bytes:
-    """What the server says first."""
+    """The first message of the server."""
     return (
         b"realm=%b,nonce=%b,qop=%b,charset=utf-8,algorithm=md5-sess"
         % (quoted(service.realm.encode()), quoted(nonce), quoted(QUALITY))
@@ -126,12 +131,16 @@ def challenge(service: Service, nonce: bytes) -> bytes:
 
 
 def user_key(name: str, realm: str, password: str) -> bytes:
-    """What a server keeps of a user. By RFC 2831 (2.1.2.1) each text is in ISO-8859-1 if it can."""
+    """The key that a server keeps for a user. By RFC 2831 (2.1.2.1) each text is encoded in
+    ISO-8859-1 where that is possible.
+    """
     return _md5(b":".join(map(_narrow, (name, realm, password))))
 
 
 def response(key: bytes, said: Directives, method: bytes) -> bytes:
-    """The proof of who knows the key; `method`: `AUTHENTICATE:` of a client, `:` of a server."""
+    """The proof that a side knows the key. `method`: `AUTHENTICATE:` for a client, `:` for a
+    server.
+    """
     first = b":".join((key, said["nonce"], said["cnonce"]))
     if "authzid" in said:
         first += b":" + said["authzid"]
@@ -145,7 +154,7 @@ def _fault(said: Directives, service: Service, nonce: bytes) -> str:
     missing = {"username", "nonce", "cnonce", "nc", "digest-uri", "response"} - said.keys()
     if missing:
         return f"{sorted(missing)[0]} is missing"
-    # Neither realm nor service is a secret; but the nonce is of this connection alone.
+    # Realm and service are no secrets; but the nonce belongs to this connection only.
     if not compare_digest(said["nonce"], nonce):
         return "another nonce than ours"
     expected = {
@@ -154,7 +163,7 @@ def _fault(said: Directives, service: Service, nonce: bytes) -> str:
         "realm": service.realm.encode(),
         "digest-uri": service.uri.encode(),
         "charset": b"utf-8",
-        # Who acts for somebody else: nobody here.
+        # The user to act for: nobody may act for somebody else here.
         "authzid": said["username"],
     }
     for name, value in expected.items():
@@ -175,7 +184,7 @@ def _narrow(text: str) -> bytes:
 
 
 def _md5(data: bytes) -> bytes:
-    # By the protocol's definition; a machine that has MD5 switched off for new uses allows it so.
+    # The protocol asks for MD5; this flag allows it where MD5 is forbidden for security.
     return hashlib.md5(data, usedforsecurity=False).digest()
 
 

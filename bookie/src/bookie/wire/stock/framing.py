@@ -1,4 +1,4 @@
-"""Frames of the stock wire: an int32 length, big-endian, and that many bytes."""
+"""Frames of the stock wire: each is a big-endian int32 length and that many bytes."""
 
 import struct
 from typing import Final
@@ -9,13 +9,15 @@ from bookie.frames.entry import Buffer
 FRAME_LENGTH: Final = struct.Struct(">i")
 FRAME_LENGTH_BYTES: Final = FRAME_LENGTH.size
 FRAME_BYTES_MAX: Final = 5 * 1024 * 1024
-"""Largest frame, its length included: what BookKeeper's servers and clients are set to."""
+"""Largest frame, its length field included: the default limit of BookKeeper's servers and
+clients."""
 
 
 def frame_end(view: Buffer, at: int) -> int | None:
-    """Where the frame that starts at `at` ends; None when it is not all there.
+    """Offset at which the frame that starts at `at` ends; None when part of it is still missing.
 
-    FrameError as soon as its length is read to be negative or too long: no more is received then.
+    FrameError as soon as the length field says that it is negative or too large, so that no more of
+    it is received.
     """
     if len(view) - at < FRAME_LENGTH_BYTES:
         return None

@@ -1,9 +1,10 @@
-"""What a stock client asks, whichever version of the wire it speaks, and how it can be answered.
+"""The requests of stock clients, whichever version of the wire they speak, and the codes of the
+answers.
 
-Requests are tuples, cheap to make, and say nothing of bytes. The `tag` of each is for the wire
-that parsed it: whatever the answer has to echo. Views of entries are into the buffer that was
-parsed (of v3, unless protobuf parsed them): a server that uses its receive buffer again copies them
-before.
+Requests are tuples, which are cheap to make, and do not depend on how their bytes looked. The `tag`
+of each is for the wire that parsed it: it holds what the answer has to echo. Entries are views of
+the buffer that was parsed, except where protobuf parsed them (in version 3): a server that reuses
+its receive buffer has to copy them first.
 """
 
 from enum import Enum
@@ -18,13 +19,14 @@ LAC_BODY_BYTES_MAX: Final = 1024
 
 
 class Outcome(Enum):
-    """An answer's code: its number on version 3, and on version 2.
+    """Code of an answer: its number in version 3, and its number in version 2.
 
-    A stock client takes NO_LEDGER and NO_ENTRY alone for denials. UNKNOWN_LEDGER_STATE is younger
-    than the rest. Apache's number for it on version 2 is 107, which no released client knows (up to
-    4.18: `PerChannelBookieClient.getStatusCodeFromErrorCode` throws, and the connection with all
-    that is under way on it is closed). So version 2 says what it has for "no answer of mine", an
-    I/O error: no denial either, and it costs one entry's read another bookie, not a connection.
+    A stock client takes only NO_LEDGER and NO_ENTRY for denials. UNKNOWN_LEDGER_STATE was added to
+    BookKeeper later than the rest. Apache's number for it in version 2 is 107, which no released
+    client knows (up to 4.18: `PerChannelBookieClient.getStatusCodeFromErrorCode` throws, and the
+    connection with all that is under way on it is closed). So version 2 sends its code for an I/O
+    error instead: that is no denial either, and it costs a client only another try of one read at
+    another bookie, not a connection.
     """
 
     OK = 0, 0
@@ -56,31 +58,33 @@ _OUTCOMES: Final = {
     Status.UNAUTHORIZED: Outcome.UNAUTHORIZED,
     # The writer takes another bookie; reads never have this status.
     Status.READ_ONLY: Outcome.READ_ONLY,
-    # To a client a failed read or write of this bookie: neither a denial nor the ledger's fault.
+    # A client takes it for a failed read or write of this bookie: neither a denial nor a fault of
+    # the ledger.
     Status.BAD_REQUEST: Outcome.BAD_REQUEST,
     Status.IO_ERROR: Outcome.IO,
     # The client waits before it comes again, and does not count the bookie as broken.
     Status.OVERLOADED: Outcome.TOO_MANY_REQUESTS,
-    # The wire has no word for a bookie that boots or stops. A failure of the bookie is what makes a
-    # writer take another one and a reader ask another copy; UNKNOWN_LEDGER_STATE would speak of the
-    # ledger, TOO_MANY_REQUESTS would have the client wait for a bookie that is leaving.
+    # The wire has no code for a bookie that boots or stops. A failure of the bookie makes a writer
+    # take another bookie, and a reader ask for another copy. UNKNOWN_LEDGER_STATE would say
+    # something about the ledger; TOO_MANY_REQUESTS would have the client wait for a bookie that is
+    # leaving.
     Status.NOT_READY: Outcome.IO,
-    # Never sent by a bookie; total all the same, and not a denial.
+    # No bookie ever sends it; it is here so that every status has an outcome, which is no denial.
     Status.UNREACHABLE: Outcome.IO,
 }
 
 
 def outcome_of(status: Status) -> Outcome:
-    """How a status of ours is answered to a stock client."""
+    """The code that a stock client is answered for a status of ours."""
     return _OUTCOMES[status]
 
 
 class Add(NamedTuple):
     """Store one entry.
 
-    `entry` verbatim: 32 bytes of header, which say this ledger and entry id, digest, payload.
-    `is_recovery`: the write-back of a recovery, which a fence lets through. `is_deferred_sync`: may
-    be answered before it is durable; a FORCE follows.
+    `entry` is verbatim: 32 bytes of header, which name this ledger and entry id, then digest and
+    payload. `is_recovery`: it is the write-back of a recovery, which a fence lets through.
+    `is_deferred_sync`: the add may be answered before the entry is durable; a FORCE follows.
     """
 
     ledger_id: LedgerId
@@ -93,12 +97,12 @@ class Add(NamedTuple):
 
 
 class Read(NamedTuple):
-    """One entry; `entry_id` -1: the last one this bookie has.
+    """Read one entry. `entry_id` -1: the last entry that this bookie has.
 
-    `is_fencing`: fence first, durably, under `master_key` (20 bytes; None otherwise).
+    `is_fencing`: first fence the ledger durably, with `master_key` (20 bytes; None in other reads).
     `previous_lac` (None: no long poll): wait until the LAC exceeds it, `timeout_ms` at most (>= 0;
-    None: do not wait). `is_piggyback`, of a long poll for -1 only: when the LAC has grown, answer
-    with it and with entry `previous_lac` + 1, if this bookie has that one; without, otherwise.
+    None: do not wait). `is_piggyback`, in a long poll for -1 only: when the LAC has grown, answer
+    with the LAC and, if this bookie has it, with entry `previous_lac` + 1.
     """
 
     ledger_id: LedgerId
@@ -116,11 +120,12 @@ class Read(NamedTuple):
 
 
 class BatchRead(NamedTuple):
-    """Entries from `first` on, as many consecutive ones as there are; version 2 only.
+    """Read consecutive entries from `first` on, as many as there are; version 2 only.
 
-    `count_max`: without bound when 0 or less. `answer_bytes_max`: of the whole answer, its frame
-    included (`v2.BATCH_ANSWER_BYTES`, `BATCH_ENTRY_BYTES`). The first entry is sent whatever its
-    size, and what is to be said of it is the answer; a later one that is not here ends the batch.
+    `count_max`: most entries of the answer, without limit when 0 or less. `answer_bytes_max`:
+    largest size of the whole answer, its frame included (`v2.BATCH_ANSWER_BYTES`,
+    `BATCH_ENTRY_BYTES`). The first entry is sent whatever its size, and its outcome is that of the
+    whole answer. A later entry that is not here ends the batch.
     """
 
     ledger_id: LedgerId
@@ -134,14 +139,16 @@ class BatchRead(NamedTuple):
 
 
 class ReadLac(NamedTuple):
-    """The explicit LAC and the last entry."""
+    """Read the explicit LAC and the last entry."""
 
     ledger_id: LedgerId
     tag: int
 
 
 class WriteLac(NamedTuple):
-    """Set the explicit LAC. `body`: ledger id, LAC, digest, kept and answered verbatim."""
+    """Set the explicit LAC. `body`: ledger id, LAC and digest, which the bookie keeps and returns
+    verbatim.
+    """
 
     ledger_id: LedgerId
     lac: EntryId
@@ -151,21 +158,23 @@ class WriteLac(NamedTuple):
 
 
 class Force(NamedTuple):
-    """Answered OK only when every entry acknowledged before is durable."""
+    """Make the ledger durable: the answer is OK only when every entry that was acknowledged before
+    is durable.
+    """
 
     ledger_id: LedgerId
     tag: int
 
 
 class ListEntries(NamedTuple):
-    """Which entries of the ledger this bookie has."""
+    """Ask which entries of the ledger this bookie has."""
 
     ledger_id: LedgerId
     tag: int
 
 
 class BookieInfo(NamedTuple):
-    """Sizes of the disks, in bytes."""
+    """Ask for the total and free size of the disks, in bytes."""
 
     wants_total: bool
     wants_free: bool
@@ -173,7 +182,7 @@ class BookieInfo(NamedTuple):
 
 
 class Auth(NamedTuple):
-    """What a client's authentication plugin says; the first word of a client that has one."""
+    """What a client's authentication plugin sends; a client that has a plugin sends this first."""
 
     plugin_name: str
     payload: bytes
@@ -185,7 +194,9 @@ class StartTls(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A frame that is no usable request: send `answer`, a whole frame, and go on."""
+    """A frame that is no usable request. Send `answer`, which is a whole frame, and go on with the
+    connection.
+    """
 
     outcome: Outcome
     why: str

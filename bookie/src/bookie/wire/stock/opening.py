@@ -1,21 +1,25 @@
-"""The first words of a connection on a port that offers TLS: is it to go under TLS? Sans-I/O.
+"""The first requests of a connection on a port that offers TLS: does the client ask for TLS?
+Sans-I/O.
 
-START_TLS is the first request of a connection, and nothing else comes before the handshake: what
-comes in plain is not protected, and whoever put it there would have it taken for words of a client
-that is. One thing is let pass. A stock client with an authentication plugin sends its first AUTH
-when it is connected, once, on its own version of the wire, and waits for nothing. The one is a
-listener of the connect, the other an event of the pipeline, both in the one thread that reads, too
-(`PerChannelBookieClient.ConnectionFutureListener`, `AuthHandler.channelActive`). So all that it
-ever sends in plain is START_TLS and one AUTH, in either order. Where START_TLS is first, AUTH may
-come behind its answer, as its client looks up a name or fetches a ticket meanwhile; it never comes
-behind the first byte of the handshake, which is of that thread's next turn.
+START_TLS must be the first request of a connection, and nothing else may come between it and the
+handshake: what comes in plaintext is not protected, and an attacker's bytes would be taken for
+those of a client under TLS. There is one exception. A stock client with an authentication plugin
+sends its first AUTH when it is connected, once, on its own version of the wire, without waiting for
+anything. START_TLS is sent by a listener of the connect and AUTH by an event of the pipeline, and
+both run in the thread that also reads (`PerChannelBookieClient.ConnectionFutureListener`,
+`AuthHandler.channelActive`). So a stock client sends only START_TLS and one AUTH in plaintext, in
+either order. Where START_TLS is first, AUTH may come after its answer, since the client may first
+look up a name or fetch a ticket. It never comes after the first byte of the handshake, which that
+thread sends in its next turn.
 
-That AUTH, a *greeting*, is kept and answered under TLS. With a password it has no token, hence says
-nothing that somebody else could not say. With Kerberos it has the ticket, where tickets are a way
-in: its client does not say it again. Who puts another one there gains nothing, as no first token
-lets in: the last word, under TLS, needs the key that is sealed in the ticket.
+That AUTH is called a *greeting*; it is kept, and answered under TLS. With a password it has no
+token, so one that an attacker sends is no different. With Kerberos, where the bookie accepts
+tickets, it has the ticket, which the client does not send again. An attacker who puts in another
+ticket gains nothing, as a first token never suffices: the last message, under TLS, needs the key
+that is sealed in the ticket.
 
-A greeting without a token is one small write and comes whole; one with a ticket has many packets.
+A greeting without a token is one small write and arrives whole; one with a ticket arrives in many
+packets.
 """
 
 from typing import Final, NamedTuple
@@ -27,14 +31,15 @@ from bookie.wire.stock.messages import Auth, Request, StartTls
 from bookie.wire.stock.wire import Wire
 
 HANDSHAKE: Final = 22
-"""Content type of the first record of a TLS connection (RFC 8446, 5.1). No frame begins so: its
-length would be 352 MiB or more."""
+"""Content type of the first record of a TLS connection (RFC 8446, 5.1). No frame begins with this
+byte: its length would be 352 MiB or more."""
 GREETING_BYTES_MAX: Final = 1024
-"""Of a greeting beside its token: lengths, header, the plugin's name, of which Apache's are 66."""
+"""Most bytes of a greeting without its token: lengths, header and the plugin's name. Apache's
+clients need 66."""
 
 
 class TooEarlyError(FrameError):
-    """More than a greeting came before the handshake."""
+    """Raised when more than a greeting came before the handshake."""
 
 
 class Greeting(NamedTuple):
@@ -43,15 +48,16 @@ class Greeting(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """START_TLS, which `wire` answers."""
+    """A START_TLS request, and the `wire` to answer it with."""
 
     wire: Wire
     request: StartTls
 
 
 class Word(NamedTuple):
-    """What was found. `is_over`: it does not ask for TLS, at least not as its first request.
-    `is_hello`: what comes now is the handshake; nothing of it is taken."""
+    """What a step found. `is_over`: the client does not ask for TLS, at least not with its first
+    request. `is_hello`: the handshake comes next; none of its bytes are taken.
+    """
 
     bytes_taken: int
     asked: Asked | None = None
@@ -60,23 +66,26 @@ class Word(NamedTuple):
 
 
 class Opening:
-    """Of one connection; of no use once the handshake came, or something else."""
+    """Watches the start of one connection. It is no longer needed once the handshake, or a request
+    other than START_TLS and a greeting, has come.
+    """
 
     def __init__(self, token_bytes_max: int = 0) -> None:
-        """`token_bytes_max`: of a greeting; 0: it has none."""
+        """`token_bytes_max`: largest token of a greeting; 0: a greeting has no token."""
         self._token_bytes_max = token_bytes_max
         self._bytes_max = token_bytes_max + GREETING_BYTES_MAX
-        """Of a greeting, its length included."""
+        """Largest greeting, its length field included."""
         self.greeting: Greeting | None = None
-        """What to answer first, whatever comes then."""
+        """The greeting, which is to be answered first, whatever comes next."""
         self.is_asked = False
-        """START_TLS came: the handshake is next."""
+        """True once START_TLS came: the handshake comes next."""
 
     def step(self, view: memoryview) -> Word:
-        """What the bytes at the start of `view` are; those that are taken do not come again.
+        """Look at the bytes at the start of `view`. The caller must not pass those again that
+        `bytes_taken` counts.
 
-        TooEarlyError: close. Nothing taken and neither over nor the handshake: a frame is not all
-        there.
+        On TooEarlyError, close the connection. When nothing is taken and it is neither over nor the
+        handshake, part of a frame is still missing.
         """
         if self.is_asked:
             return self._between(view)
@@ -92,7 +101,9 @@ class Opening:
         return Word(at)
 
     def _between(self, view: memoryview) -> Word:
-        """START_TLS came, the handshake did not: there may be a greeting, if there was none."""
+        """Look at what comes between START_TLS and the handshake: a greeting, if there was none
+        before.
+        """
         if not view:
             return Word(0)
         if view[0] == HANDSHAKE:
@@ -106,7 +117,9 @@ class Opening:
         raise TooEarlyError("more came behind START_TLS, before the handshake")
 
     def _take_rest(self, behind: memoryview) -> int:
-        """What came behind START_TLS, before its answer; how many bytes of it are done with."""
+        """Look at what came with START_TLS, before its answer; returns how many bytes of it are
+        taken.
+        """
         word = self._between(behind)
         if word.is_hello:
             raise TooEarlyError("a handshake came with START_TLS, before its answer")
@@ -115,7 +128,9 @@ class Opening:
         return word.bytes_taken
 
     def _may_greet(self, begun: memoryview) -> bool:
-        """A frame that begins so is no longer than a greeting, as far as its length is there."""
+        """True when a frame that begins so can be as short as a greeting, as far as its length
+        field is there.
+        """
         length = bytes(begun[:FRAME_LENGTH_BYTES]).ljust(FRAME_LENGTH_BYTES, b"\0")
         return FRAME_LENGTH_BYTES + int.from_bytes(length) <= self._bytes_max
 
@@ -129,9 +144,10 @@ class Opening:
 
 
 def _parsed(frame: memoryview) -> tuple[Wire, Request | None]:
-    """One frame with its length, of whichever version; None when it makes no sense.
+    """Parse one frame with its length field, of either version; None when it cannot be parsed.
 
-    By itself: a client of version 2 asks for TLS on version 3, before or after its greeting.
+    Each frame is parsed on its own: a client of version 2 asks for TLS with version 3, before or
+    after its greeting.
     """
     try:
         wire, requests, _consumed = StockConnection().parse_all(frame)

@@ -1,4 +1,4 @@
-"""SASL GSSAPI (RFC 4752), the server's side of one exchange, without a security layer. Sans-I/O.
+"""The server's side of one exchange of SASL GSSAPI (RFC 4752), without a security layer. Sans-I/O.
 
     client                                  server
       ticket                            ->
@@ -7,9 +7,9 @@
                                         <-  sealed: there is no security layer
       sealed: none, then; its name      ->
 
-The client's seal shows that it is no thief: a ticket is seen by whoever listens, the key in it is
-not. What reads tickets and checks seals is a `Context`; it blocks, and so does a step. Whether the
-principal may come in is judged before the offer: after its last word a stock client takes itself
+The client's seal shows that the ticket was not stolen: an eavesdropper sees the ticket, but not the
+key in it. A `Context` reads tickets and checks seals; it may block, and so may a step. Whether the
+principal is allowed is decided before the offer: after its last message a stock client takes itself
 for authenticated, and no answer reaches it any more.
 """
 
@@ -20,35 +20,39 @@ from typing import Final, Protocol
 from bookie.wire.stock.digest_md5 import Accepted, Challenge, Denied, Step
 
 TICKET_BYTES_MAX: Final = 64 * 1024
-"""Of a token: Active Directory's tickets, with the groups of a user, end at 48,000."""
+"""Largest token: Active Directory's tickets, with the groups of a user, have up to 48,000 bytes."""
 NO_LAYER: Final = 1
 OFFER: Final = bytes([NO_LAYER, 0, 0, 0])
-"""No security layer, and so no bytes that one may send under it."""
+"""The server's offer: no security layer, and so a maximum size of 0 for messages under it."""
 
 
 class TicketError(Exception):
-    """A token is not what it must be; the sentence is for our log."""
+    """Raised when a token is not what it must be; the message is for our log."""
 
 
 class Context(Protocol):
-    """What is agreed on with one client. Each method raises TicketError, and may block."""
+    """The security context with one client (GSSAPI's term). Each method may block, and may raise
+    TicketError.
+    """
 
     def accept(self, token: bytes) -> bytes:
-        """One step towards it; what the client is to be sent, empty when that is nothing."""
+        """Take one step to establish the context; returns what to send to the client, empty when
+        that is nothing.
+        """
 
     @property
     def is_established(self) -> bool:
-        """The ticket was right, and `initiator` is known."""
+        """True when the ticket was right and `initiator` is known."""
 
     @property
     def initiator(self) -> str:
         """The client's principal."""
 
     def seal(self, message: bytes) -> bytes:
-        """With the ticket's key."""
+        """Seal a message with the ticket's key."""
 
     def unseal(self, token: bytes) -> bytes:
-        """What the client has sealed with it."""
+        """Open what the client has sealed with the ticket's key."""
 
 
 class _State(Enum):
@@ -59,14 +63,14 @@ class _State(Enum):
 
 
 class TicketExchange:
-    """One exchange. Never raises, whatever the client sends."""
+    """One exchange with a client. It never raises, whatever the client sends."""
 
     def __init__(self, context: Context, allowed: re.Pattern[str]) -> None:
-        """`allowed`: what the whole of a principal must match to come in."""
+        """`allowed`: the expression that a whole principal must match to be allowed."""
         self._context = context
         self._allowed = allowed
         self._state = _State.BEGUN
-        """Only forward: nothing is accepted twice, nor after a denial."""
+        """It only moves forward: nothing is accepted twice, or after a denial."""
 
     def step(self, token: bytes) -> Step:
         state, self._state = self._state, _State.ENDED
@@ -104,10 +108,12 @@ class TicketExchange:
     def _judge(self, token: bytes) -> Step:
         user = self._context.initiator
         choice = self._context.unseal(token)
-        # The size behind it is of a layer: there is none, and Java's client names its own.
+        # The size that follows is for a security layer: there is none, and Java's client sends its
+        # own limit.
         if len(choice) < len(OFFER) or choice[0] != NO_LAYER:
             return Denied(user, "it wants a security layer, expected none")
-        # Who acts for somebody else: nobody here. Without a name it acts for itself.
+        # The user to act for: nobody may act for somebody else here. Without a name it acts for
+        # itself.
         if choice[len(OFFER) :] not in (b"", user.encode()):
             return Denied(user, "it acts for another principal")
         return Accepted(b"", user)

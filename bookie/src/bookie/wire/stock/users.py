@@ -1,7 +1,8 @@
-"""Users of the stock port as `htdigest` writes them: lines `name:realm:key`. Pure.
+"""Parses the users of the stock port from a file that `htdigest` writes: lines `name:realm:key`.
+Pure.
 
-The key is the MD5 of `name:realm:password` in hex. What is said of a wrong line repeats nothing of
-it.
+The key is the MD5 of `name:realm:password` in hex. The error for a wrong line repeats nothing of
+the line.
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,9 @@ from bookie.wire.stock.digest_md5 import KEY_BYTES
 
 
 def parse_users(text: str, realm: str) -> Mapping[str, bytes]:
-    """Keys by name. SettingsError says which line is wrong, and nothing of what is in it."""
+    """The keys of the users of this realm, by name. SettingsError gives the number of a wrong line,
+    but nothing of its text.
+    """
     keys: dict[str, bytes] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.startswith("#"):

@@ -1,10 +1,11 @@
-"""Version 2 of the stock wire: fixed fields, answers matched by ledger and entry id.
+"""Version 2 of the stock wire: fields at fixed places, and answers that a client matches by ledger
+and entry id.
 
-A frame starts with a word of 32 bits: version (8), operation (8), flags (16); version 0 has the
-operation alone. An ADD goes on with the master key and the entry, a READ with ledger id, entry id
-and, when it fences, the master key. Answers: the word without flags, a code (int32), ledger id,
-entry id, and of a read the entry. Nothing is copied but master keys.
-Source: bookkeeper-as-implemented 3.2; `BookieProtoEncoding` and `BookieProtocol` of 4.18.
+A frame starts with a word of 32 bits: version (8), operation (8), flags (16); in version 0 the word
+is just the operation. In an ADD, master key and entry follow; in a READ, ledger id, entry id and,
+when it fences, the master key. An answer has the word without flags, a code (int32), ledger id,
+entry id, and for a read the entry. Only master keys are copied. Source: bookkeeper-as-implemented
+3.2; `BookieProtoEncoding` and `BookieProtocol` of 4.18.
 """
 
 import struct
@@ -39,9 +40,9 @@ FLAG_RECOVERY_ADD: Final = 2
 VERSION: Final = 2
 
 BATCH_ANSWER_BYTES: Final = 36
-"""Of a batch answer without entries, as a client counts its `answer_bytes_max`."""
+"""Size of a batch answer without entries, as a client counts it for `answer_bytes_max`."""
 BATCH_ENTRY_BYTES: Final = 4
-"""In front of each entry of a batch answer: its length."""
+"""Size of the length field in front of each entry of a batch answer."""
 
 _WORD: Final = struct.Struct(">I")
 _ADD: Final = struct.Struct(">I20sqq")
@@ -61,11 +62,11 @@ _FLAGS: Final = 0xFFFF
 
 
 class V2(Wire):
-    """Version 2, for one connection. Keeps nothing between frames."""
+    """Version 2 for one connection. It keeps nothing between frames."""
 
     def parse_all(self, view: memoryview) -> tuple[list[Request], int]:
-        # The loop of the hot path: a good add of today's version in as few steps as Python can.
-        # All else, and all that is wrong, goes through `parse`.
+        # The loop of the hot path: it parses a valid add of version 2 in as few steps as Python
+        # can. All other frames, and all invalid ones, go through `parse`.
         requests: list[Request] = []
         at, size = 0, len(view)
         unpack, new, append = _ADD_FRAME.unpack_from, tuple.__new__, requests.append
@@ -103,7 +104,7 @@ class V2(Wire):
         operation = word >> 16 & 0xFF if version else word & 0xFF
         parse = _PARSERS.get(operation)
         if parse is None:
-            # As Apache's bookie, which closes the connection: no client could read an answer.
+            # Apache's bookie also closes the connection here: no client could read an answer.
             raise FrameError(f"version 2 has operations 1, 2, 3 and 7, found {operation}")
         flags, tag = (word & _FLAGS, word & ~_FLAGS) if version else (0, operation)
         return parse(frame, flags, tag)
@@ -148,9 +149,9 @@ class V2(Wire):
         return buffers
 
     def answer_auth(self, request: Auth, reply: AuthReply = NOTHING_ASKED) -> bytes:
-        # There is no code: what is not OK brings an empty token, which a stock client's mechanism
-        # takes for no answer, so that it fails its requests with UnauthorizedAccess. A connection
-        # that ends without one looks to it like a bookie that is away.
+        # The answer has no code. A refusal brings an empty token, which the mechanism of a stock
+        # client does not accept, so that the client fails its requests with UnauthorizedAccess. A
+        # connection that ended without an answer would look to it like a bookie that is down.
         message = reply.message.SerializeToString()
         word = VERSION << 24 | OP_AUTH << 16  # Apache's bookie does not echo the version here
         return FRAME_LENGTH.pack(_WORD.size + len(message)) + _WORD.pack(word) + message
@@ -223,7 +224,7 @@ def _refusal(
     is_fencing: bool = False,
     request_id: int | None = None,
 ) -> Refused | None:
-    """Why such a request is not served, None when it is."""
+    """The refusal of a request that cannot be served; None when it can."""
     version = tag >> 24
     if version > VERSION:
         outcome, why = Outcome.BAD_VERSION, f"versions 0 to {VERSION} are spoken, found {version}"

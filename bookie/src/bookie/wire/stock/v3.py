@@ -1,9 +1,10 @@
-"""Version 3 of the stock wire: protobuf messages, answers matched by a client's transaction id.
+"""Version 3 of the stock wire: protobuf messages, and answers that a client matches by its
+transaction id.
 
-Each answer repeats the header's operation and transaction id and has two statuses, its own and that
-of the operation's part; clients look at either. An entry that is read is not copied into a message:
-the bytes around it are made apart.
-Source: bookkeeper-as-implemented 3.2; the processors of `org.apache.bookkeeper.proto` 4.18.
+Each answer repeats the header's operation and transaction id, and has two statuses: its own, and
+one in the part for the operation; clients look at either. An entry that is read is not copied into
+a message: only the bytes around it are built. Source: bookkeeper-as-implemented 3.2; the processors
+of `org.apache.bookkeeper.proto` 4.18.
 """
 
 import struct
@@ -40,7 +41,7 @@ from bookie.wire.stock.wire import Wire
 
 VERSION: Final = 3
 DEFERRED_SYNC: Final = 1
-"""The bit of an add's writeFlags that allows an answer before the entry is durable."""
+"""Bit of an add's writeFlags that allows an answer before the entry is durable."""
 
 _IDS: Final = struct.Struct(">qq")
 _READ_RESPONSE: Final = b"\xa2\x06"  # field 100 of Response, length-delimited
@@ -51,11 +52,13 @@ _BLOB_BYTES_MAX: Final = FRAME_BYTES_MAX - 1024  # of entries listed: what a fra
 
 
 class NotVersion3Error(FrameError):
-    """A frame that is no message of version 3: one of version 2, or nothing."""
+    """Raised for a frame that is no message of version 3: it may be of version 2, or invalid."""
 
 
 class V3(Wire):
-    """Version 3, for one connection. Keeps one message between answers, to fill in again."""
+    """Version 3 for one connection. It keeps one answer message, which it fills in again for each
+    add.
+    """
 
     def __init__(self) -> None:
         self._added = _response(proto.ADD_ENTRY, 0, Outcome.OK)
@@ -63,7 +66,9 @@ class V3(Wire):
         self._added_part = self._added.addResponse
 
     def parse(self, frame: memoryview) -> Request:
-        """NotVersion3Error, a FrameError, when it is not a message of version 3."""
+        """Parse one frame. NotVersion3Error, which is a FrameError, when it is no message of
+        version 3.
+        """
         add = plain_add(frame)
         if add is not None:
             return add
@@ -148,7 +153,7 @@ class V3(Wire):
         assert (entries is not None) == (outcome is Outcome.OK)
         blob = entries.encode() if entries is not None else None
         if blob is not None and len(blob) > _BLOB_BYTES_MAX:
-            # No frame holds it, and part of it would deny the rest.
+            # It fits into no frame, and a part of it would deny the other entries.
             outcome, blob = Outcome.IO, None
         answer = _response(proto.GET_LIST_OF_ENTRIES_OF_LEDGER, request.tag, outcome)
         part = answer.getListOfEntriesOfLedgerResponse
@@ -181,7 +186,7 @@ def _parsed(blob: bytes) -> proto.Request:
         message = proto.Request.FromString(blob)
     except DecodeError as error:
         raise NotVersion3Error(f"{len(blob)} bytes are no version 3 message: {error}") from error
-    # Python's parser, other than Java's, lets required fields be missing.
+    # Unlike Java's, Python's parser lets required fields be missing.
     if not message.IsInitialized():
         raise NotVersion3Error(f"{len(blob)} bytes lack what a version 3 message must have")
     return message
@@ -218,7 +223,7 @@ def _add_fault(ledger: int, entry_id: int, key: bytes, entry: bytes) -> str:
 
 def _parse_read(message: proto.Request, tag: int) -> Request:
     read = message.readRequest
-    # One flag or none; the default of an absent one is the first, so it has to be asked for.
+    # There is one flag or none. An absent flag reads as the first one, so `HasField` is needed.
     flag = read.flag if read.HasField("flag") else None
     is_fencing = flag == proto.ReadRequest.FENCE_LEDGER
     is_piggyback = flag == proto.ReadRequest.ENTRY_PIGGYBACK
@@ -241,14 +246,15 @@ def _parse_read(message: proto.Request, tag: int) -> Request:
 def _read_fault(
     message: proto.Request, *, is_fencing: bool, is_piggyback: bool
 ) -> tuple[Outcome, str] | None:
-    """What a read is answered that cannot be served, and why; None when it can."""
+    """The code for a read that cannot be served, and why; None when it can be served."""
     if not message.HasField("readRequest"):
         return Outcome.BAD_REQUEST, "a read without its part"
     read = message.readRequest
     if read.ledgerId < 0 or read.entryId < NO_ENTRY:
         return Outcome.BAD_REQUEST, f"no such ids: ledger {read.ledgerId}, entry {read.entryId}"
     if is_fencing and len(read.masterKey) != MASTER_KEY_BYTES:
-        # As Apache's bookie says when there is none: who cannot show the key must not fence.
+        # Apache's bookie answers so when there is no key: a client that does not know it must not
+        # fence.
         return Outcome.UNAUTHORIZED, f"a fence needs a {MASTER_KEY_BYTES}-byte master key"
     if is_piggyback and read.HasField("previousLAC") and read.entryId != NO_ENTRY:
         return Outcome.BAD_REQUEST, f"a piggyback is for entry -1, found {read.entryId}"
@@ -261,8 +267,9 @@ def _parse_write_lac(message: proto.Request, tag: int) -> Request:
     if len(key) != MASTER_KEY_BYTES or not _IDS.size <= len(body) <= LAC_BODY_BYTES_MAX:
         why = f"a LAC has a key of 20 bytes and a body of 16 or more, found {len(key)}, {len(body)}"
         return _refused(message, Outcome.BAD_REQUEST, why)
-    # The LAC is what the writer signed. A Java client reads its own twice, for the request's field
-    # and after it for the body: an add between both makes the field the lower one.
+    # The LAC in the body counts, which the writer signed. A Java client reads its LAC twice, first
+    # for the request's field and then for the body: after an add between both, the field has the
+    # lower one.
     signed, lac = _IDS.unpack_from(body)
     if signed != ledger or ledger < 0 or lac < NO_ENTRY:
         why = f"the body says ledger {signed}, LAC {lac}, its request ledger {ledger}"
@@ -327,11 +334,14 @@ _PARTS: Final[dict[int, tuple[str, str]]] = {
     ),
     proto.GET_BOOKIE_INFO: ("getBookieInfoRequest", "getBookieInfoResponse"),
 }
-"""Which part of a request and of its answer belong to an operation and have a status."""
+"""By operation: the names of the parts of request and answer that belong to it, for operations
+whose part has a status."""
 
 
 def _refused(message: proto.Request, outcome: Outcome, why: str) -> Refused:
-    """Both statuses set, and whatever ids the request's part has: no client then waits for more."""
+    """A refusal as an answer with both statuses, and with the ids of the request's part, so that no
+    client waits for another answer.
+    """
     operation = message.header.operation
     answer = _response(operation, message.header.txnId, outcome)
     if operation in _PARTS:
@@ -361,14 +371,14 @@ def _framed(answer: proto.Response) -> bytes:
 
 
 def _framed_apart(answer: proto.Response) -> list[Buffer]:
-    """For large messages: the frame's length is not copied together with them."""
+    """A frame as two buffers, so that a large message is not copied behind its length."""
     message = answer.SerializeToString()
     assert len(message) <= FRAME_BYTES_MAX - FRAME_LENGTH_BYTES
     return [FRAME_LENGTH.pack(len(message)), message]
 
 
 def _read_head(tag: int, outcome: Outcome, part_bytes: int) -> bytes:
-    """All of a read's answer that comes before its part."""
+    """The bytes of an answer to a read that come before the part for the operation."""
     message = _response(proto.READ_ENTRY, tag, outcome).SerializeToString()
     message += _READ_RESPONSE + _varint(part_bytes)
     return FRAME_LENGTH.pack(len(message) + part_bytes) + message
@@ -380,14 +390,14 @@ def _read_part(ledger_id: int, entry_id: int, outcome: Outcome) -> bytes:
 
 
 def _entry_answered(request: Read) -> int:
-    """The id of the entry that is sent along: a piggyback was asked for as -1."""
+    """The id of the entry that the answer contains: a piggyback read asked for -1."""
     if request.is_piggyback and request.previous_lac is not None:
         return request.previous_lac + 1
     return request.entry_id
 
 
 def _varint(number: int) -> bytes:
-    """`number` >= 0 as protobuf writes it: 7 bits a byte, the lowest first."""
+    """`number`, which must be >= 0, as protobuf writes it: 7 bits per byte, the lowest first."""
     septets = bytearray()
     while number > 0x7F:
         septets.append(number & 0x7F | 0x80)

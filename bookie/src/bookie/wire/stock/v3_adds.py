@@ -1,8 +1,10 @@
-"""Adds of version 3 as stock clients write them, found by the order of their fields.
+"""Parses adds of version 3 as stock clients write them, by the order of their fields and without
+protobuf.
 
-Protobuf's parser copies: the frame, the message, and the entry when it is asked for. Here nothing
-is copied but the master key. Only what a stock client writes is known, field by field in the order
-of their numbers; None for all else and for all that is wrong, which `v3` has protobuf look at.
+Protobuf's parser copies the frame, the message, and the entry when the entry is read. This parser
+copies only the master key. It knows only what a stock client writes, field by field in the order of
+their numbers. For all other frames, and for invalid ones, it returns None, and `v3` has protobuf
+parse them.
 """
 
 import re
@@ -26,9 +28,10 @@ _HEAD: Final = re.compile(
     )),
     re.DOTALL,
 )  # fmt: skip
-"""All that comes before the entry: header, then the part of an add. Kept because protobuf's parser
-takes more than twice as long for such an add. An example, ledger 7, entry 8, of 40 bytes, in
-transaction 300, behind the frame's length; `..` are bytes of the key and the entry:
+"""All that comes before the entry: the header, then the part of an add. This expression exists
+because protobuf's parser takes more than twice as long for such an add. An example, ledger 7, entry
+8, of 40 bytes, in transaction 300, behind the frame's length; `..` are bytes of the key and the
+entry:
 
     0a 07                       Request.header, 7 bytes
        08 03                      version: 3
@@ -46,13 +49,16 @@ _TAILS: Final = {
     for write_flags in (b"", b"\x28\x00", b"\x28\x01")
     for flag in (b"", b"\xa0\x06\x01")
 }
-"""What may follow the entry: is it a recovery's write-back, is its sync deferred."""
+"""What may follow the entry, and what it means: whether the add is a recovery's write-back, and
+whether its sync is deferred."""
 _TAIL_BYTES_MAX: Final = max(map(len, _TAILS))
 _IDS: Final = struct.Struct(">qq")
 
 
 def plain_add(frame: memoryview) -> Add | None:
-    """The add that this frame (without its length) is, the entry a view of it; see the module."""
+    """Parse this frame (without its length) as an add, whose entry is a view of the frame; None as
+    the module says.
+    """
     head = _HEAD.match(frame)
     if head is None:
         return None
@@ -77,7 +83,7 @@ _add = Add._make
 
 
 def _number(octets: bytes) -> int:
-    """A varint."""
+    """The value of a varint."""
     if len(octets) == 1:
         return octets[0]
     value = 0

@@ -1,4 +1,6 @@
-"""What both versions of the stock wire do, so that a server need not know which one it speaks."""
+"""The interface of both versions of the stock wire, so that a server need not know which one it
+speaks.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -26,21 +28,25 @@ from bookie.wire.stock.messages import (
 
 
 class Wire(ABC):
-    """One version of the wire, for one connection: frames to requests, outcomes to answers.
+    """One version of the wire for one connection: it turns frames into requests, and outcomes into
+    answers.
 
-    Answers are whole frames: bytes, or buffers to send in this order. Those to requests that the
-    other version does not have are never asked for, as its `parse` makes no such request.
+    Answers are whole frames: bytes, or buffers to send in this order. An `answer_` method of a
+    request that a version does not have is never called, as its `parse` makes no such request.
     """
 
     @abstractmethod
     def parse(self, frame: memoryview) -> Request:
-        """One frame, without its length; FrameError: it cannot be answered, close."""
+        """Parse one frame, without its length. FrameError: it cannot be answered, close the
+        connection.
+        """
 
     def parse_all(self, view: memoryview) -> tuple[list[Request], int]:
-        """All whole frames at the start of `view`, and how many bytes of it they take.
+        """Parse all whole frames at the start of `view`; returns their requests and the number of
+        bytes that they take.
 
-        When one cannot be parsed, those before it are returned and the next call, which finds it
-        first, raises the FrameError: call again as long as bytes are consumed.
+        When a frame cannot be parsed, the requests before it are returned; the next call, at whose
+        start it is, raises the FrameError. So call again as long as bytes are consumed.
         """
         requests: list[Request] = []
         at = 0
@@ -58,7 +64,7 @@ class Wire(ABC):
 
     @abstractmethod
     def answer_adds(self, requests: Sequence[Add], outcome: Outcome) -> bytes:
-        """The answers to many adds that came to the same end, one after the other."""
+        """The answers to many adds with the same outcome, one after the other."""
 
     @abstractmethod
     def answer_read(
@@ -69,17 +75,20 @@ class Wire(ABC):
         entry: Buffer | None = None,
         max_lac: EntryId | None = None,
     ) -> list[Buffer]:
-        """`entry`, with OK only: the entry verbatim, not copied. `max_lac`: the LAC this bookie
-        knows of, None to say nothing of it; version 2 cannot tell it."""
+        """The answer to a read. `entry`, with OK only: the entry verbatim, not copied. `max_lac`:
+        the LAC that this bookie knows of, None to leave it out; version 2 has no field for it.
+        """
 
     @abstractmethod
     def answer_auth(self, request: Auth, reply: AuthReply = NOTHING_ASKED) -> bytes:
-        """Close after a reply that is not OK."""
+        """The answer to an AUTH. Close the connection after a reply that is not OK."""
 
     def answer_batch_read(
         self, request: BatchRead, outcome: Outcome, entries: Sequence[Buffer] = ()
     ) -> list[Buffer]:
-        """`entries`, with OK only: consecutive ones from the first asked for, at least one."""
+        """The answer to a batch read. `entries`, with OK only: at least one, consecutive from the
+        first that was asked for.
+        """
         raise self._lacks(request)
 
     def answer_read_lac(
@@ -90,7 +99,9 @@ class Wire(ABC):
         lac_body: Buffer | None = None,
         last_entry: Buffer | None = None,
     ) -> list[Buffer]:
-        """`lac_body`: that of the last WriteLac. With neither, a stock bookie says NO_ENTRY."""
+        """The answer to a ReadLac. `lac_body`: the body of the last WriteLac. Without a body and an
+        entry, a stock bookie answers NO_ENTRY.
+        """
         raise self._lacks(request)
 
     def answer_write_lac(self, request: WriteLac, outcome: Outcome) -> bytes:
@@ -102,7 +113,9 @@ class Wire(ABC):
     def answer_list_entries(
         self, request: ListEntries, outcome: Outcome, entries: EntrySet | None = None
     ) -> list[Buffer]:
-        """`entries`, with OK only, and then not None: nothing is said, never inferred."""
+        """The answer to a ListEntries. `entries`: given with OK, and only then; it is never
+        inferred from a missing value.
+        """
         raise self._lacks(request)
 
     def answer_bookie_info(
@@ -111,7 +124,9 @@ class Wire(ABC):
         raise self._lacks(request)
 
     def answer_start_tls(self, request: StartTls, outcome: Outcome) -> bytes:
-        """OK: the handshake comes next, before anything else. BAD_REQUEST: there is no TLS."""
+        """The answer to a StartTls. OK: the handshake comes next, before anything else.
+        BAD_REQUEST: there is no TLS.
+        """
         raise self._lacks(request)
 
     def _lacks(self, request: Request) -> AssertionError:
