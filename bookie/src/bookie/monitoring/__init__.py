@@ -1,1 +1,3 @@
-"""ZooKeeper's figures for Prometheus: `mntr` turns its answer into text, `exporter` serves it."""
+"""ZooKeeper's metrics for Prometheus: `mntr` converts the answer of a ZooKeeper into Prometheus's
+text format, and `exporter` serves it.
+"""

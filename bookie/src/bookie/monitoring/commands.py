@@ -1,6 +1,8 @@
-"""ZooKeeper's four-letter commands, such as `mntr`: one question, one answer, over TLS or without.
+"""Sends ZooKeeper's four-letter commands, such as `mntr`, with or without TLS: one question, one
+answer.
 
-The standard library alone: the exporter beside a server asks with it.
+This module uses only the standard library, because the exporter, which runs beside a ZooKeeper
+server, uses it.
 """
 
 import socket
@@ -12,7 +14,8 @@ from bookie.hosts import at_port
 from bookie.tls.files import client_context
 
 ANSWER_WAIT_S: Final = 5.0
-"""Half of Prometheus's patience with a scrape."""
+"""How long to wait for the server at each step: half of the time that Prometheus waits for a
+scrape."""
 ANSWER_BYTES_MAX: Final = 1 << 20
 RECEIVE_BYTES: Final = 1 << 16
 
@@ -26,10 +29,11 @@ def ask(
     credentials: Path | None = None,
     wait_s: float = ANSWER_WAIT_S,
 ) -> str:
-    """The answer. `credentials`: the folder of who asks under TLS, None for a plain port.
+    """Send a command and return the answer. `credentials`: the folder to use for TLS, None for a
+    port without TLS.
 
-    UnavailableError when none comes within `wait_s` a step, SettingsError for a folder that cannot
-    be used.
+    UnavailableError when a step takes longer than `wait_s`, SettingsError when the folder cannot be
+    used.
     """
     context = None if credentials is None else client_context(credentials)
     where = at_port(*zookeeper)

@@ -1,8 +1,9 @@
-"""`python -m bookie.monitoring.exporter`: a ZooKeeper's figures under `/metrics`, for Prometheus.
+"""`python -m bookie.monitoring.exporter` serves the metrics of a ZooKeeper to Prometheus, under
+`/metrics`.
 
-It asks the server at every scrape and remembers nothing. A ZooKeeper that does not answer is
-a 503 with the reason, which Prometheus counts as `up` 0; the exporter itself goes on. Only the
-standard library: it shares a small container with the server.
+It asks the server at every scrape and keeps nothing. When the ZooKeeper does not answer, it replies
+503 with the reason, which Prometheus counts as `up` 0; the exporter itself keeps running. It needs
+only click and the standard library, because it shares a small container with the server.
 """
 
 import signal
@@ -23,7 +24,7 @@ from bookie.tls.environment import DIRECTORY_VARIABLE
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 PORT: Final = 7000
-"""As ZooKeeper's own provider has it."""
+"""Default port, the same as that of ZooKeeper's own metrics provider."""
 REQUEST_WAIT_S: Final = 10.0
 
 
@@ -32,7 +33,7 @@ def _shown(address: Address) -> str:
 
 
 class Exporter(ThreadingHTTPServer):
-    """The HTTP port in front of one ZooKeeper."""
+    """The HTTP server that answers scrapes for one ZooKeeper."""
 
     daemon_threads = True
 
@@ -40,19 +41,21 @@ class Exporter(ThreadingHTTPServer):
         self, bind: Address, zookeeper: Address, *, credentials: Path | None = None
     ) -> None:
         self.address_family = socket.AF_INET6 if ":" in bind[0] else socket.AF_INET
-        """Of the socket that it binds, which the base class makes."""
+        """Address family of the socket to listen on, which the base class makes."""
         self.zookeeper = zookeeper
         self.credentials = credentials
-        """The folder it shows ZooKeeper a certificate from; None: it asks without TLS."""
+        """The folder of its certificate for ZooKeeper; None: it asks without TLS."""
         super().__init__(bind, _Scrape)
 
     @property
     def port(self) -> int:
-        """Where it listens, which was asked for unless that was 0."""
+        """The port that it listens on: the one that was asked for, or, where that was 0, the one
+        that the system chose.
+        """
         return int(self.server_address[1])
 
     def ask(self, command: bytes) -> str:
-        """The server's answer; the files of its credentials are those of now."""
+        """The server's answer to a command; the files of credentials are read each time."""
         return ask(self.zookeeper, command, credentials=self.credentials)
 
 
@@ -80,7 +83,7 @@ class _Scrape(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Scrapes come every half minute for ever: only errors are logged."""
+        """Log no requests: scrapes come every half minute, so only errors are logged."""
 
 
 def _checked_address(_context: click.Context, _option: click.Parameter, value: str) -> Address:

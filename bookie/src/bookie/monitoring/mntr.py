@@ -1,7 +1,9 @@
-"""What ZooKeeper says of itself (`mntr`) as Prometheus's text, under ZooKeeper's own names. Pure.
+"""Converts ZooKeeper's answer to `mntr` into Prometheus's text format, under ZooKeeper's own names.
+Pure.
 
-The names are those that ZooKeeper's own provider for Prometheus gives, whose jars Spark does not
-bring: dashboards and alerts are the same for a ZooKeeper of one's own that has the provider.
+The names are those of ZooKeeper's own Prometheus provider, so dashboards and alerts work for a
+ZooKeeper with that provider, too. The provider itself is not used here because Spark does not
+include its jars.
 """
 
 import re
@@ -12,16 +14,17 @@ from bookie.errors import UnavailableError
 
 PREFIX: Final = "zk_"
 PART: Final = re.compile(r"^(avg|min|max|cnt|sum|p\d+)_(.+)$")
-"""One figure of a summary. The provider has neither averages nor extremes: they never fall."""
+"""Name of one value of a summary. ZooKeeper's provider leaves out averages and extremes, which
+never fall."""
 SUFFIXES: Final = {"cnt": "_count", "sum": "_sum"}
 QUANTILES: Final = {"p50": "0.5", "p95": "0.95", "p99": "0.99", "p999": "0.999"}
 KEYED: Final = re.compile(r"^(.+)_((?:read|write)_per_namespace)$")
-"""A summary of each znode below the root, whose name stands before it."""
+"""Name of a summary that exists for each znode below the root, after the name of that znode."""
 NOT_IN_A_NAME: Final = re.compile(r"\W", re.ASCII)
 
 
 def exposition(answer: str) -> str:
-    """The answer as Prometheus reads it. UnavailableError when it holds no figures."""
+    """The answer in Prometheus's text format. UnavailableError when it holds no metrics."""
     figures = dict(_figures(answer))
     if not figures:
         said = answer.strip().partition("\n")[0] or "nothing"
@@ -45,7 +48,9 @@ def exposition(answer: str) -> str:
 
 
 def _figures(answer: str) -> Iterator[tuple[str, str]]:
-    """Name, without its prefix, and number; what is no number (version, state) is left out."""
+    """Name, without its prefix, and value of each metric; values that are no numbers (version,
+    state) are left out.
+    """
     for line in answer.splitlines():
         name, _tab, value = line.partition("\t")
         if name.startswith(PREFIX) and _is_number(value):
@@ -61,7 +66,7 @@ def _is_number(value: str) -> bool:
 
 
 def _of_summary(part: str, name: str, value: str) -> tuple[str, str] | None:
-    """Its name and one sample; None for a part that Prometheus has no use for."""
+    """The summary's name and one sample of it; None for a value that Prometheus has no use for."""
     keyed = KEYED.match(name)
     family = NOT_IN_A_NAME.sub("_", keyed[2] if keyed else name)
     labels = [f'key="{_escaped(keyed[1])}"'] if keyed else []

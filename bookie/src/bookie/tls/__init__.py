@@ -1,6 +1,6 @@
-"""Who is who by certificate, and the files that TLS is made of, for every port and every client.
+"""TLS for every port and every client: the names in certificates, and the files that TLS needs.
 
-`principals`: names in certificates, and what a role may do. `credentials`: a folder with a
-certificate, its key and the authorities that are trusted, as contexts for the libraries that
-speak TLS.
+`principals`: the names that certificates give their holders, each with a role. `credentials`: a
+folder with a certificate, its key and the authorities that are trusted, turned into contexts for
+the libraries that speak TLS.
 """

@@ -1,7 +1,7 @@
-"""A small authority of one fleet: it signs the certificates of those who belong to it.
+"""A small certificate authority of one fleet, which signs the certificates of its members.
 
-Keys are ECDSA on P-256, which every client of ours and of Apache's takes. Times are the caller's:
-nothing here reads a clock. For fleets without cert-manager; see docs/security.md.
+Keys are ECDSA on P-256, which our clients and Apache's all accept. The caller passes the time:
+nothing here reads a clock. It is for fleets without cert-manager; see docs/security.md.
 """
 
 import ipaddress
@@ -19,14 +19,14 @@ from bookie.errors import SettingsError
 from bookie.tls.principals import COMMON_NAME_CHARACTERS_MAX, Principal, Role
 
 SKEW: Final = timedelta(minutes=5)
-"""Certificates are valid from so long before they are made: clocks of a fleet differ."""
+"""A certificate becomes valid this long before it is made, because the clocks of a fleet differ."""
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 SERVERS: Final = (Role.BOOKIE, Role.ZOOKEEPER)
 
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """A certificate and its key, PEM; the key is PKCS#8 and not encrypted."""
+    """A certificate and its key as PEM; the key is PKCS#8 and not encrypted."""
 
     certificate: bytes
     key: bytes = field(repr=False)
@@ -34,14 +34,14 @@ class Issued:
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """An authority that can sign."""
+    """A certificate authority with its key, so that it can sign."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
 
     @classmethod
     def make(cls, name: str, *, now: datetime, lifetime: timedelta) -> Self:
-        """A new one, which nobody trusts yet."""
+        """Make a new authority, which nobody trusts yet."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = _subject(name)
         usage = _usage(key_cert_sign=True, crl_sign=True)
@@ -52,7 +52,9 @@ class Authority:
 
     @classmethod
     def load(cls, issued: Issued) -> Self:
-        """SettingsError when these are no certificate of an authority and its key."""
+        """Read an authority; SettingsError when these are not an authority's certificate and its
+        key.
+        """
         try:
             certificate = x509.load_pem_x509_certificates(issued.certificate)[0]
             key = serialization.load_pem_private_key(issued.key, None)
@@ -68,11 +70,11 @@ class Authority:
 
     @property
     def pem(self) -> bytes:
-        """Its certificate, for those who trust it."""
+        """The authority's certificate as PEM, for those who are to trust it."""
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
     def to_issued(self) -> Issued:
-        """What `load` reads."""
+        """The authority's certificate and key, as `load` reads them."""
         return Issued(self.pem, _key_pem(self.key))
 
     def sign(
@@ -83,9 +85,10 @@ class Authority:
         now: datetime,
         lifetime: timedelta,
     ) -> Issued:
-        """A certificate and a new key for one of the fleet.
+        """Make a new key for a member of the fleet, and a certificate for it.
 
-        `hosts`: names and addresses that clients dial it by, beside its `server_name` and loopback.
+        `hosts`: names and addresses under which clients connect to it, in addition to its
+        `server_name` and loopback.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         issuer = self.certificate.subject

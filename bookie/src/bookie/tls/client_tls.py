@@ -1,7 +1,8 @@
-"""TLS of a client, be it a command, a job or the operator: its credentials, and whom it trusts.
+"""TLS of a client, which may be a command, a job or the operator: its credentials, and the
+authorities that it trusts.
 
-Nothing that a registration says makes a client go without TLS, unless its mode is Accepted, as it
-is while a fleet moves to TLS and some of its bookies have none yet.
+A client never does without TLS because of what a registration says, unless its mode is Accepted.
+That mode is for the time in which a fleet moves to TLS, when some bookies have none yet.
 """
 
 import ssl
@@ -20,35 +21,38 @@ from bookie.tls.principals import Role
 
 @dataclass(frozen=True, slots=True)
 class ClientTls:
-    """Whose credentials a client shows; `takes_plain`: it goes in plain where a server has no TLS.
+    """The credentials of a client. `takes_plain`: it connects in plaintext to a server that has no
+    TLS.
 
-    A fleet's servers have a name that no address changes: it is checked where our own certificate
-    names a fleet; elsewhere, the host that was dialled.
+    The servers of a fleet have names that do not depend on their addresses. The client checks that
+    name when its own certificate names a fleet, and otherwise the host that was dialled.
     """
 
     credentials: CredentialsFolder
     takes_plain: bool = False
 
     def is_for(self, *, has_tls: bool) -> bool:
-        """To go under TLS to a server that says it has it, or has not."""
+        """Whether to connect under TLS to a server that says whether it has TLS."""
         return has_tls or not self.takes_plain
 
     def context(self) -> ssl.SSLContext:
-        """For one more connection."""
+        """The context for one more connection."""
         return self.credentials.client_context()
 
     def server_name(self, role: Role, name: str) -> str | None:
-        """What a server's certificate must name; None: the host that was dialled."""
+        """The name that a server's certificate must have; None: the host that was dialled."""
         own = self.credentials.principal
         return None if own is None else own.peer(role, name).server_name
 
     def channel_credentials(self) -> Any:
-        """For one gRPC channel."""
+        """The credentials for one gRPC channel."""
         return self.credentials.channel_credentials()
 
 
 def from_environment(variables: Mapping[str, str] = environ) -> ClientTls | None:
-    """What the environment says; None = plain. SettingsError when the folder cannot be used."""
+    """The TLS that the environment asks for; None = plaintext. SettingsError when the folder cannot
+    be used.
+    """
     directory = variables.get(DIRECTORY_VARIABLE)
     if not directory:
         return None
@@ -63,5 +67,7 @@ def from_environment(variables: Mapping[str, str] = environ) -> ClientTls | None
 
 @lru_cache
 def _folder(directory: str) -> CredentialsFolder:
-    """One for all clients of this process: its files are looked at in one place."""
+    """The folder of credentials, one object for all clients of this process, so that only one
+    object looks for changed files.
+    """
     return CredentialsFolder(Path(directory))

@@ -1,8 +1,10 @@
-"""A folder of credentials: `tls.crt`, `tls.key` and `ca.crt`, the keys of a Kubernetes TLS secret.
+"""A folder of credentials with the files `tls.crt`, `tls.key` and `ca.crt`, as in a Kubernetes TLS
+secret.
 
-Files that cannot be used at first are a SettingsError. Files that change are read again before the
-next handshake; while they do not fit together, as in the middle of a renewal, those before stay in
-use. `ca.crt` may hold several authorities, as it does while one is replaced by another.
+When the files cannot be used at first, that is a SettingsError. Files that change are read again
+before the next handshake. While they do not fit together, as in the middle of a renewal, the
+earlier ones stay in use. `ca.crt` may hold several authorities, for example while one replaces
+another.
 """
 
 import logging
@@ -23,38 +25,39 @@ from bookie.tls.principals import Principal
 log = logging.getLogger(__name__)
 
 OF_ANOTHER_KEY: Final = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH")
-"""How OpenSSL calls a key that is not the certificate's."""
+"""OpenSSL's reasons for refusing a key that does not belong to the certificate."""
 CIPHERS_OF_1_2: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""Authenticated ones with keys of their own for each connection, as all of TLS 1.3 are."""
+"""Ciphers allowed in TLS 1.2: authenticated ones with fresh keys for each connection, like all
+ciphers of TLS 1.3."""
 HANDSHAKES_SETTLE_S: Final = 0.2
-"""How long gRPC's control plane begins no handshake when its files were renewed."""
+"""How long the control plane's gRPC server begins no handshake after its files were renewed."""
 MALFORMED: Final = (
     ValueError,
     x509.DuplicateExtension,
     x509.InvalidVersion,
     x509.UnsupportedGeneralNameType,
 )
-"""What is raised of a certificate that OpenSSL may take for a good one."""
+"""Errors that parsing may raise for a certificate that OpenSSL accepts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What the folder held when it was read; PEM."""
+    """What the folder held when it was read, as PEM."""
 
     certificate: bytes
     key: bytes = field(repr=False)
     authorities: bytes
     leaf: x509.Certificate
-    """The first certificate."""
+    """The first certificate of the file: the holder's own."""
 
     @property
     def principal(self) -> Principal | None:
-        """Who they are of; None when the certificate holds no name of a fleet."""
+        """The holder of the credentials; None when the certificate has no name of a fleet."""
         return principal_of(self.leaf)
 
 
 def principal_of(leaf: x509.Certificate) -> Principal | None:
-    """Whose certificate it is; None when it holds no name of a fleet, or several."""
+    """The holder of a certificate; None when it has no name of a fleet, or several."""
     try:
         names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -63,17 +66,21 @@ def principal_of(leaf: x509.Certificate) -> Principal | None:
 
 
 class CredentialsFolder:
-    """Credentials as they are now; SettingsError when the folder does not hold what it must."""
+    """A folder whose credentials are always the current ones. SettingsError when the folder does
+    not hold what it must.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.generation = 0
-        """Rises when other files were taken."""
+        """Rises each time changed files came into use."""
         self._stamps = self._look()
         self._taken = _Taken(directory)
 
     def look(self) -> None:
-        """Take files that have changed, so that `generation` says whether there are others."""
+        """Read files that have changed, after which `generation` shows whether there
+        are new ones.
+        """
         self._now()
 
     @property
@@ -85,19 +92,21 @@ class CredentialsFolder:
         return self.current.principal
 
     def server_context(self, clients: ssl.VerifyMode = ssl.CERT_REQUIRED) -> ssl.SSLContext:
-        """For one more handshake with a client; `clients`: whether it has to show a certificate."""
+        """The context for one more handshake with a client. `clients`: whether the client has to
+        show a certificate.
+        """
         return self._now().servers[clients]
 
     def client_context(self) -> ssl.SSLContext:
-        """For one more handshake with a server, whose name is checked."""
+        """The context for one more handshake with a server, whose name is checked."""
         return self._now().client
 
     def server_credentials(self) -> Any:
-        """For a gRPC server, whose clients have to show a certificate; it asks at each handshake
-        whether there are others.
+        """The credentials for a gRPC server, whose clients have to show a certificate. At each
+        handshake the server asks whether there are new credentials.
 
-        Others are never given without need, and not at once: gRPC frees what they replace while a
-        handshake on another thread may be about to begin with it (grpc/grpc#36693).
+        New ones are only given when the files changed, and with a delay: gRPC frees the old ones
+        while a handshake on another thread may be about to begin with them (grpc/grpc#36693).
         """
         first = self.current
         given = self.generation
@@ -108,8 +117,8 @@ class CredentialsFolder:
             if self.generation == given:
                 return None
             given = self.generation
-            # gRPC holds the lock by which handshakes begin: those that passed it take hold of what
-            # is to be replaced meanwhile, in microseconds.
+            # gRPC holds the lock that handshakes take when they begin. Those that passed it need
+            # only microseconds to take their reference to the old credentials.
             time.sleep(HANDSHAKES_SETTLE_S)
             return _grpc_configuration(now)
 
@@ -118,12 +127,13 @@ class CredentialsFolder:
         )
 
     def channel_credentials(self) -> Any:
-        """For one gRPC channel: it keeps them for its life."""
+        """The credentials for one gRPC channel, which keeps them as long as it exists."""
         now = self.current
         return grpc.ssl_channel_credentials(now.authorities, now.key, now.certificate)
 
     def _now(self) -> "_Taken":
-        # A few calls of stat, and no thread: a handshake costs a hundred times that.
+        # This makes a few calls of stat, so it needs no thread: a handshake costs a hundred times
+        # that.
         seen = self._look()
         if seen != self._stamps:
             self._stamps = seen
@@ -131,8 +141,9 @@ class CredentialsFolder:
         return self._taken
 
     def _read_again(self) -> None:
-        # No thread: it happens once for each renewal, at a cost of milliseconds, and `ssl` parses
-        # authorities under the interpreter's lock, so that the event loop would wait all the same.
+        # This needs no thread: it happens once for each renewal and takes milliseconds. `ssl`
+        # parses authorities under the interpreter's lock, so the event loop would have to wait
+        # anyway.
         try:
             self._taken = _Taken(self.directory)
             self.generation += 1
@@ -145,18 +156,18 @@ class CredentialsFolder:
 
 
 class _Taken:
-    """Files that fit together, as contexts. SettingsError when they do not."""
+    """The contexts made from files that fit together. SettingsError when they do not fit."""
 
     def __init__(self, directory: Path) -> None:
         certificate, key, authorities = (
             _read(directory / name) for name in (CERTIFICATE, KEY, AUTHORITIES)
         )
         self.servers = {clients: _server_context(directory, clients) for clients in ssl.VerifyMode}
-        """By whether clients have to show a certificate."""
+        """Contexts by whether clients have to show a certificate."""
         self.client = _context(ssl.PROTOCOL_TLS_CLIENT, directory)
         try:
             leaf = x509.load_pem_x509_certificates(certificate)[0]
-            _ = leaf.extensions  # they are parsed when somebody asks
+            _ = leaf.extensions  # parsed only when read
         except MALFORMED as error:
             why = f"expected a certificate that can be parsed ({error})"
             raise SettingsError(f"found {directory / CERTIFICATE}, {why}") from error
@@ -171,8 +182,9 @@ def _grpc_configuration(credentials: Credentials) -> Any:
 
 def _server_context(directory: Path, clients: ssl.VerifyMode) -> ssl.SSLContext:
     context = _context(ssl.PROTOCOL_TLS_SERVER, directory)
-    # Others have other contexts, so that a session is taken up under the same authorities alone. By
-    # its id it is, in TLS 1.2 and while its first connection lives: Python cannot forbid that.
+    # New files have new contexts, so that a session is resumed under the same authorities only. In
+    # TLS 1.2 a session can be resumed by its id while its first connection exists: Python cannot
+    # forbid that.
     context.num_tickets, context.options = 0, context.options | ssl.OP_NO_TICKET
     context.verify_mode = clients
     return context
@@ -183,7 +195,8 @@ def _context(protocol: int, directory: Path) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(CIPHERS_OF_1_2)
     certificate, key = directory / CERTIFICATE, directory / KEY
-    # Into a context that nobody uses: what `load_cert_chain` then refuses is the key.
+    # Load the certificate into a context that nobody uses: when `load_cert_chain` then refuses
+    # something, it is the key.
     _load_authorities(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate)
     try:
         context.load_cert_chain(certificate, key, password=partial(_no_password, key))
@@ -193,7 +206,7 @@ def _context(protocol: int, directory: Path) -> ssl.SSLContext:
         else:
             why = f"found {key}, expected one private key as PEM ({error.reason or error})"
         raise SettingsError(why) from error
-    except OSError as error:  # it was there when it was read
+    except OSError as error:  # it could be read a moment ago
         raise SettingsError(
             f"found {directory}, whose {CERTIFICATE} and {KEY} cannot be read ({error.strerror})"
         ) from error
@@ -202,7 +215,7 @@ def _context(protocol: int, directory: Path) -> ssl.SSLContext:
 
 
 def _no_password(key: Path) -> str:
-    # Without it OpenSSL would ask at the terminal.
+    # Without a password function, OpenSSL would ask at the terminal.
     raise SettingsError(f"found {key}, which is encrypted, expected one that is not")
 
 

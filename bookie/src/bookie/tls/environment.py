@@ -1,11 +1,13 @@
-"""The names that the environment has for the credentials of this process; nothing is imported."""
+"""Names of the environment variables for the TLS of this process. The module imports
+none of ours.
+"""
 
 from typing import Final
 
 DIRECTORY_VARIABLE: Final = "BOOKIE_TLS__DIRECTORY"
 MODE_VARIABLE: Final = "BOOKIE_TLS__MODE"
-"""The two settings of a bookie, and of a client the same: whose credentials it shows, and whether
-it goes in plain where a server has no TLS."""
+"""The two variables are the TLS settings of a bookie, and a client uses the same ones: the folder
+of its credentials, and whether it connects in plaintext to a server that has no TLS."""
 REQUIRED: Final = "Required"
 ACCEPTED: Final = "Accepted"
-"""What the mode may be."""
+"""The two values that the mode may have."""

@@ -1,6 +1,7 @@
-"""What lies in a folder of credentials, for programs that live in small containers.
+"""The files in a folder of credentials, for programs that run in small containers.
 
-The standard library alone: `credentials`, which knows more, brings 50 MiB of libraries with it.
+This module uses only the standard library: `credentials`, which can do more, needs 50 MiB of
+libraries.
 """
 
 import ssl
@@ -18,12 +19,14 @@ Stamps = list[tuple[int, int, int] | None]
 
 
 def stamps(directory: Path) -> Stamps:
-    """What changes when one of the files does; None for one that is not there."""
+    """Values that change when one of the files changes; None for a file that does not exist."""
     return [_stamp(directory / name) for name in FILES]
 
 
 def client_context(directory: Path) -> ssl.SSLContext:
-    """For handshakes with servers, whose names are checked, with the files of now."""
+    """A context for handshakes with servers, whose names are checked; it uses the files as they are
+    now.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
@@ -38,14 +41,14 @@ def client_context(directory: Path) -> ssl.SSLContext:
 
 
 def _refused() -> str:
-    # Without it OpenSSL would ask at the terminal.
+    # Without a password function, OpenSSL would ask at the terminal.
     raise ValueError("the key is encrypted")
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
     try:
-        found = path.stat()  # of what a link leads to: Kubernetes renews a secret by its link
+        found = path.stat()  # follows links: Kubernetes renews a secret by changing a link
     except OSError:
         return None
-    # Not its content's time: rights that were mended count, too.
+    # Not the time of the content: corrected permissions have to count as a change, too.
     return found.st_ctime_ns, found.st_ino, found.st_size

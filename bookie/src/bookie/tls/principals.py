@@ -1,4 +1,5 @@
-"""The name that a certificate gives its holder: fleet, role and name, as one URI (SPIFFE's form).
+"""The name that a certificate gives its holder: fleet, role and name as one URI, in the form of
+SPIFFE.
 
 `spiffe://bookie-operator/<namespace>/<cluster>/<role>/<name>`. Two holders belong to one fleet when
 namespace and cluster are the same, so that one authority may sign for several fleets. Pure.
@@ -16,8 +17,8 @@ TRUST_DOMAIN: Final = "bookie-operator"
 PREFIX: Final = f"spiffe://{TRUST_DOMAIN}/"
 PARTS: Final = 4
 SERVER_DOMAIN: Final = "bookie-operator.internal"
-"""Where the names lie that servers of a fleet are called by, whatever their address; no resolver
-knows them (`.internal` is for private use)."""
+"""DNS domain of the names that servers of a fleet have, whatever their addresses; no resolver knows
+them (`.internal` is for private use)."""
 LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 HASH_CHARACTERS: Final = 40
 COMMON_NAME_CHARACTERS_MAX: Final = 64
@@ -40,7 +41,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who holds a certificate; `name`: such as a bookie's id, or a person's name."""
+    """The holder of a certificate. `name`: for example a bookie's id, or a person's name."""
 
     namespace: str
     cluster: str
@@ -54,14 +55,15 @@ class Principal:
 
     @property
     def server_name(self) -> str:
-        """The DNS name that its certificate holds beside those of its addresses."""
+        """The DNS name that its certificate has in addition to its addresses."""
         labels = (self.name, self.role.value, self.cluster, self.namespace)
         return ".".join((*map(_label, labels), SERVER_DOMAIN))
 
     @property
     def common_name(self) -> str:
-        """The subject of its certificate, by which ZooKeeper knows it: `fleet` or `client`, not
-        its own name, so that a fleet's processes may change what any of them made."""
+        """The subject of its certificate, by which ZooKeeper identifies it: `fleet` or `client`,
+        not its own name, so that the processes of a fleet may change what any of them made.
+        """
         kind = CLIENT if self.role is Role.CLIENT else FLEET
         labels = (kind, _label(self.cluster), _label(self.namespace))
         name = ".".join(labels)
@@ -71,20 +73,21 @@ class Principal:
 
     @property
     def x509_name(self) -> str:
-        """The same as a distinguished name, which is how ZooKeeper's scheme `x509` writes it."""
+        """The common name as a distinguished name, as ZooKeeper's scheme `x509` writes it."""
         return f"CN={self.common_name}"
 
     def is_of_fleet_of(self, other: "Principal") -> bool:
         return (self.namespace, self.cluster) == (other.namespace, other.cluster)
 
     def peer(self, role: Role, name: str) -> "Principal":
-        """Another one of this fleet."""
+        """The principal of another member of this fleet."""
         return Principal(self.namespace, self.cluster, role, name)
 
     @classmethod
     def from_uri(cls, uri: str) -> Self | None:
-        """None when it is no such name, or one spelled in another way: rules of who may be given
-        which name compare letters."""
+        """Read a URI. None when it is no such name, or is spelled in another way than `uri` spells
+        it: the rules about who may be given which name compare characters.
+        """
         parts = uri.removeprefix(PREFIX).split("/")
         if not uri.startswith(PREFIX) or len(parts) != PARTS or not all(parts):
             return None
@@ -96,13 +99,17 @@ class Principal:
 
     @classmethod
     def from_names(cls, uris: Iterable[str]) -> Self | None:
-        """The one name of ours among a certificate's; None without one, and with several."""
+        """The principal among the URIs of a certificate; None when there is none, or
+        more than one.
+        """
         found = [found for uri in uris if (found := cls.from_uri(uri)) is not None]
         return found[0] if len(found) == 1 else None
 
     @classmethod
     def of_certificate(cls, certificate: Mapping[str, Any] | None) -> Self | None:
-        """Of a verified certificate as `ssl.SSLObject.getpeercert` shows it."""
+        """The holder of a verified certificate, which is given as `ssl.SSLObject.getpeercert`
+        returns it.
+        """
         return cls.from_names(_uris(certificate))
 
     def __str__(self) -> str:
@@ -110,7 +117,7 @@ class Principal:
 
 
 def names_of_fleets(certificate: Mapping[str, Any] | None) -> list[str]:
-    """All names in the form of ours that a verified certificate has, be they well formed or not."""
+    """All URIs of a verified certificate that begin like a principal's, well formed or not."""
     return [uri for uri in _uris(certificate) if uri.lower().startswith(PREFIX)]
 
 
@@ -120,7 +127,7 @@ def _uris(certificate: Mapping[str, Any] | None) -> Iterable[str]:
 
 
 def _label(text: str) -> str:
-    """One label of a DNS name; what cannot be one is its hash, which nothing else has."""
+    """The text as a label of a DNS name; a text that cannot be a label is replaced by its hash."""
     if LABEL.fullmatch(text):
         return text
     return _hashed(text)

@@ -1,8 +1,9 @@
-"""What the certificate of a caller of the control plane says: gRPC hands it on with each call.
+"""What the certificate of a control plane caller says; gRPC passes the certificate on with each
+call.
 
-A connection outlives the handshake that let it in, and gRPC takes up a session again without a look
-at the clock: so the end of a certificate is looked at with each call. Names are read from the
-certificate itself: in gRPC's list of them a name ends at its first zero byte.
+A connection stays open when its certificate expires, and gRPC resumes a session without checking
+the time: so the end of the certificate is checked with each call. Names are read from the
+certificate itself, because in gRPC's list a name ends at its first zero byte.
 """
 
 from dataclasses import dataclass
@@ -16,12 +17,14 @@ from bookie.tls.credentials import MALFORMED, principal_of
 from bookie.tls.principals import Principal
 
 KEPT_MAX: Final = 1024
-"""Certificates that are not parsed again."""
+"""How many parsed certificates are cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """`principal`: None when it names nobody of a fleet, or cannot be read."""
+    """The certificate that a caller showed. `principal`: its holder; None when it names no member
+    of a fleet, or cannot be read.
+    """
 
     principal: Principal | None
     ends_at: datetime
@@ -36,7 +39,7 @@ class Shown:
             return cls(None, datetime.max.replace(tzinfo=UTC))
 
     def why_not(self, now: datetime) -> str:
-        """Why it is one no more; empty while it is."""
+        """Why the certificate is no longer valid; empty while it is."""
         if now <= self.ends_at:
             return ""
         return f"the certificate of {self.principal} ended at {self.ends_at}: connect again"
