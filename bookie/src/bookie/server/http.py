@@ -76,8 +76,8 @@ class BookieCollector(Collector):
             ("read_bytes", "Bytes of run frames served", traffic.bytes_read),
             ("fences", "Ledgers fenced by a request", traffic.fences),
             ("limbo_cleared", "Limbo and unchecked marks cleared", traffic.limbo_cleared),
-            ("slow_clients", "Connections cut off with untaken replies", traffic.slow_clients),
-            ("stock_garbage", "Stock connections closed for garbage", traffic.garbage),
+            ("slow_clients", "Connections cut off for untaken replies", traffic.slow_clients),
+            ("stock_garbage", "Stock connections closed for bad frames", traffic.garbage),
         ):
             yield CounterMetricFamily(f"bookie_{name}", text, value=value)
         refused = CounterMetricFamily("bookie_refused", "Requests refused", labels=["status"])
@@ -85,13 +85,15 @@ class BookieCollector(Collector):
             refused.add_metric([status.name.lower()], count)
         yield refused
         failures = CounterMetricFamily(
-            "bookie_tls_failures", "Connections lost before they were under TLS", labels=["port"]
+            "bookie_tls_failures", "Connections that ended before TLS was up", labels=["port"]
         )
         for port in DATA_PORTS:
             failures.add_metric([port], traffic.tls_failures[port])
         yield failures
         cut_off = CounterMetricFamily(
-            "bookie_connections_cut_off", "Refused or ended for others' sake", labels=["reason"]
+            "bookie_connections_cut_off",
+            "Connections refused or ended to keep resources for others",
+            labels=["reason"],
         )
         for cause in CutOff:
             cut_off.add_metric([cause.value], traffic.cut_off[cause])
@@ -111,10 +113,10 @@ class BookieCollector(Collector):
             ("unchecked_ledgers", "Ledgers not checked since the boot", gauges.unchecked_ledgers),
             ("boot_epoch", "Boot epoch", gauges.boot_epoch),
             ("boot_clean", "1 when the stop before this boot was clean", gauges.boot_clean),
-            ("unflushed_bytes", "Bytes taken since the last checkpoint", gauges.unflushed_bytes),
+            ("unflushed_bytes", "Bytes added since the last checkpoint", gauges.unflushed_bytes),
             ("connections", "Open data connections", self._state.traffic.connections),
-            ("reply_bytes", "Replies to reads not yet taken", self._state.traffic.reply_bytes),
-            ("long_polls", "Long polls for a LAC", self._state.traffic.long_polls),
+            ("reply_bytes", "Bytes of replies not taken yet", self._state.traffic.reply_bytes),
+            ("long_polls", "Long polls waiting for a LAC", self._state.traffic.long_polls),
             (
                 "stock_unauthenticated",
                 "Stock connections not authenticated yet",
@@ -122,14 +124,18 @@ class BookieCollector(Collector):
             ),
             ("ready", "1 when the data port is open", self._state.phase.serves),
             ("writable", "1 when adds are accepted", self._state.is_writable),
-            ("leased", "1 while nobody else can answer as it", self._state.is_leased),
-            ("collection_held", "1 while collection waits", bool(self._state.collection_held)),
+            ("leased", "1 while no other process can answer as this bookie", self._state.is_leased),
+            (
+                "collection_held",
+                "1 while garbage collection waits for approval",
+                bool(self._state.collection_held),
+            ),
             (
                 "metadata_rolled_back",
                 "1 while the metadata store looks rolled back",
                 bool(self._state.metadata_rolled_back),
             ),
-            ("ledgers_missing", "Held, not in the metadata", self._state.ledgers_missing),
+            ("ledgers_missing", "Ledgers held, not in the metadata", self._state.ledgers_missing),
             ("tombstones", "Collected ledgers that stay fenced", self._state.tombstones),
         ):
             yield GaugeMetricFamily(f"bookie_{name}", text, value=float(value))
@@ -162,15 +168,15 @@ class BookieCollector(Collector):
     def _durations(self, gauges: Gauges) -> Iterable[Metric]:
         traffic = self._state.traffic
         for name, text, durations in (
-            ("add_wait", "Until an add that waits for a disk may be answered", traffic.add_waits),
-            ("read_wait", "Until what a read asks for is found", traffic.read_waits),
-            ("checkpoint", "Checkpoints that succeeded", gauges.checkpoints),
+            ("add_wait", "Time that an add waits for a disk", traffic.add_waits),
+            ("read_wait", "Time until the entries of a read are found", traffic.read_waits),
+            ("checkpoint", "Duration of successful checkpoints", gauges.checkpoints),
         ):
             metric = HistogramMetricFamily(f"bookie_{name}_seconds", text)
             metric.add_metric([], list(durations.buckets()), durations.sum_s)
             yield metric
         syncs = HistogramMetricFamily(
-            "bookie_sync_seconds", "Syncs of a disk", labels=["stream", "directory"]
+            "bookie_sync_seconds", "Duration of syncs of a disk", labels=["stream", "directory"]
         )
         for labels, durations in gauges.syncs.items():
             syncs.add_metric(labels, list(durations.buckets()), durations.sum_s)
