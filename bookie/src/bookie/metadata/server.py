@@ -34,39 +34,39 @@ EXIT_ERROR, EXIT_USAGE = 1, 2
 MODES = (REQUIRED, ACCEPTED)
 
 
-@click.command(help="One ZooKeeper server in the foreground, until it is told to stop.")
+@click.command(help="Runs one ZooKeeper server in the foreground, until it is stopped.")
 @click.option(
     "--directory",
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
-    help="Where its data lies; made when it is not there.",
+    help="The folder of its data; it is created if it does not exist.",
 )
 @click.option("--port", type=click.IntRange(1, 65535), default=2181, show_default=True)
 @click.option(
     "--bind",
     show_default="the loopback",
-    help="The address to listen on; 0.0.0.0 or :: is every one, of both families.",
+    help="The address to listen on; 0.0.0.0 or :: is all addresses, IPv4 and IPv6.",
 )
 @click.option(
     "--heap-mb",
     type=click.IntRange(min=32),
     default=EmbeddedSettings().heap_mb,
     show_default=True,
-    help="Java heap; the whole process needs about 100 MiB more.",
+    help="Java heap in MiB; the whole process needs about 100 MiB more.",
 )
 @click.option(
     "--tick-ms",
     type=click.IntRange(min=100),
     default=EmbeddedSettings().tick_ms,
     show_default=True,
-    help="ZooKeeper's clock; sessions may last between 2 and 60 ticks.",
+    help="ZooKeeper's tick in milliseconds; sessions may last between 2 and 60 ticks.",
 )
 @click.option(
     "--tls",
     type=click.Path(file_okay=False, path_type=Path),
     envvar=DIRECTORY_VARIABLE,
     show_envvar=True,
-    help="Speak TLS, with the credentials of this folder: tls.crt, tls.key, ca.crt.",
+    help="Use TLS, with the credentials in this folder: tls.crt, tls.key, ca.crt.",
 )
 @click.option(
     "--tls-mode",
@@ -75,7 +75,7 @@ MODES = (REQUIRED, ACCEPTED)
     show_envvar=True,
     default=REQUIRED,
     show_default=True,
-    help="Accepted: take connections without TLS as well, on the same port.",
+    help="Accepted: also take connections without TLS, on the same port.",
 )
 def main(
     directory: Path,

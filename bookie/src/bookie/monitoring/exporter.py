@@ -93,14 +93,14 @@ def _checked_address(_context: click.Context, _option: click.Parameter, value: s
     return host.strip("[]"), int(port)
 
 
-@click.command(help="Serves the figures of a ZooKeeper to Prometheus, until it is stopped.")
+@click.command(help="Serves the metrics of a ZooKeeper to Prometheus, until it is stopped.")
 @click.option(
     "--zookeeper",
     metavar="HOST:PORT",
     default="localhost:2181",
     callback=_checked_address,
     show_default=True,
-    help="Whose figures; its 4lw.commands.whitelist must have mntr.",
+    help="The ZooKeeper to ask; its 4lw.commands.whitelist must have mntr.",
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True)
 @click.option("--bind", default="127.0.0.1", show_default=True, help="The address to listen on.")
@@ -109,7 +109,7 @@ def _checked_address(_context: click.Context, _option: click.Parameter, value: s
     type=click.Path(file_okay=False, path_type=Path),
     envvar=DIRECTORY_VARIABLE,
     show_envvar=True,
-    help="Ask over TLS, with the credentials of this folder.",
+    help="Ask over TLS, with the credentials in this folder.",
 )
 def main(zookeeper: Address, port: int, bind: str, tls: Path | None) -> None:
     signal.signal(signal.SIGTERM, _stop)
