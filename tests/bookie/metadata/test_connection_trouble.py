@@ -27,8 +27,8 @@ def alert(reason: str) -> ssl.SSLError:
     [
         (refused(10, "certificate has expired"), "valid now: renew it, or set the clock right"),
         (refused(9, "certificate is not yet valid"), "valid now: renew it, or set the clock right"),
-        (refused(62, "Hostname mismatch, ... 'zk'."), "dial it by a name that it holds"),
-        (refused(64, "IP address mismatch"), "dial it by a name that it holds"),
+        (refused(62, "Hostname mismatch, ... 'zk'."), "connect to a name that it has"),
+        (refused(64, "IP address mismatch"), "connect to a name that it has"),
         (refused(20, "unable to get local issuer"), "no authority in /etc/bookie/tls/ca.crt"),
         (alert("SSLV3_ALERT_CERTIFICATE_EXPIRED"), "refuses /etc/bookie/tls/tls.crt"),
         (alert("TLSV13_ALERT_CERTIFICATE_REQUIRED"), "refuses /etc/bookie/tls/tls.crt"),

@@ -228,7 +228,7 @@ async def test_a_cluster_that_was_wiped_or_made_anew_denies_nothing(
             await ask()
     await second.initialise()
     for ask in denials(store, created.value).values():
-        with pytest.raises(UnavailableError, match="made anew"):
+        with pytest.raises(UnavailableError, match="initialised again"):
             await ask()
     await second.close()
 

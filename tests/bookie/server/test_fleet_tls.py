@@ -95,7 +95,9 @@ async def test_a_client_in_plain_is_refused_where_tls_is_required(
 ) -> None:
     await (await fleet.start()).server.ledger()
     assert await fleet.add_as(None) is Status.UNREACHABLE
-    assert "does not let us in: this port takes TLS only, found a client in plain" in caplog.text
+    assert (
+        "refuses our connections: this port takes TLS only, found a client without" in caplog.text
+    )
 
 
 async def test_a_port_that_accepts_tls_takes_both(fleet: FleetLab) -> None:
@@ -433,7 +435,9 @@ async def test_a_persons_word_about_a_loss_is_nobody_elses_to_give(
         await lost_by(fleet, role)
     assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
     words = refused.value.details() or ""
-    assert "may not record a loss by a person's word, expected one of: decision, person" in words
+    assert (
+        "may not record a loss as a person's decision, expected one of: decision, person" in words
+    )
     assert fleet.server.bookie is not None
     assert not fleet.server.bookie.control.serving.booted.storage.losses_count
 

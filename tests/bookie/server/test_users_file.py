@@ -28,11 +28,11 @@ def test_users_of_the_realm_are_taken() -> None:
         ("", "found no user of realm bookkeeper"),
         (line(realm="elsewhere"), "found no user of realm bookkeeper"),
         (line() + line(password="another"), "line 2 names a user who has a line above"),
-        ("# x\nhd:secret-word\n", "line 2 makes no sense"),
-        ("hd:bookkeeper:secret-word", "line 1 makes no sense"),
-        ("hd:bookkeeper:abcd", "line 1 makes no sense"),
-        (":" + line().partition(":")[2], "line 1 makes no sense"),
-        ("a:" + line(), "line 1 makes no sense"),
+        ("# x\nhd:secret-word\n", "line 2 cannot be read"),
+        ("hd:bookkeeper:secret-word", "line 1 cannot be read"),
+        ("hd:bookkeeper:abcd", "line 1 cannot be read"),
+        (":" + line().partition(":")[2], "line 1 cannot be read"),
+        ("a:" + line(), "line 1 cannot be read"),
     ],
 )
 def test_a_wrong_file_is_named_and_not_shown(tmp_path: Path, text: str, sentence: str) -> None:

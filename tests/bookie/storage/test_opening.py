@@ -63,7 +63,9 @@ def test_of_all_that_a_journal_lacks_the_first_reasons_are_logged(
     for name in names[:lost]:
         kit.sim.unlink(kit.root / "journal" / "journal" / name)
     kit = kit.after_kill()
-    logged = [one.getMessage() for one in caplog.records if "lacks what was" in one.getMessage()]
+    logged = [
+        one.getMessage() for one in caplog.records if "has lost durable records" in one.getMessage()
+    ]
     assert len(logged) == min(lost, REASONS_LOGGED_MAX) and kit.storage.report.journal_lost
     assert [name in line for name, line in zip(names, logged, strict=False)] == [True] * len(logged)
     kit.end()

@@ -152,5 +152,5 @@ def test_a_log_is_written_again_to_its_end_in_pieces(
 
 
 def test_a_log_that_cannot_be_written_again_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=f"^{tmp_path}: cannot write again what is in it: "):
+    with pytest.raises(StorageError, match=f"^{tmp_path}: cannot rewrite its content: "):
         sqlite._write_again(tmp_path)

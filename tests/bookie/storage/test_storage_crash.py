@@ -303,7 +303,7 @@ def test_a_lost_journal_is_reported_until_the_boot_has_dealt_with_it(
     left.damage(kit.root / "journal/journal/0000000001.jnl", 4096 + 10, b"\xff" * 8)
     kit = StorageKit(kit.root, disk=left)
     assert kit.storage.report.journal_lost
-    assert "the journal lacks what was durable" in caplog.text and "is gone" in caplog.text
+    assert "the journal has lost durable records" in caplog.text and "is gone" in caplog.text
     kit = kit.reopened()
     assert kit.storage.report.journal_lost
     kit.storage.close()

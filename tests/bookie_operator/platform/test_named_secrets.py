@@ -38,7 +38,7 @@ LOGIN_VARIABLE = "BOOKIE_ZOOKEEPER__CREDENTIALS_FILE"
         (None, "SecretMissing", "Secret s is not there, expected it with the key users: make it"),
         ({"user": USERS}, "SecretKeyMissing", "Secret s has no key users, found user: add it"),
         ({}, "SecretKeyMissing", "found none"),
-        ({"users": b"hd:testpwd"}, "SecretUnusable", "key users of Secret s: line 1 makes no"),
+        ({"users": b"hd:testpwd"}, "SecretUnusable", "key users of Secret s: line 1 cannot be"),
         ({"users": b"\xff\xfe"}, "SecretUnusable", "it is no UTF-8"),
         ({"users": b""}, "SecretUnusable", "found no user of realm bookkeeper"),
         ({"users": USERS}, "", ""),

@@ -243,13 +243,15 @@ class _Link:
         if op == Op.HELLO and code == Status.OK:
             why = self._judge(body)
         else:
-            why = bytes(body[:WORDS_BYTES_MAX]).decode(errors="replace") or "refused without words"
+            why = bytes(body[:WORDS_BYTES_MAX]).decode(errors="replace") or "no reason given"
         if why and code == Status.UNAUTHORIZED:
             if not self._has_failed:  # a person must act: waiting does not help
-                _log.warning("bookie %s does not let us in: %s", self._bookie_id, why)
-            greeting.set_exception(UnavailableError(f"not let in: {why}"))
+                _log.warning("bookie %s refuses our connections: %s", self._bookie_id, why)
+            greeting.set_exception(UnavailableError(f"connection refused: {why}"))
         elif why:
-            greeting.set_exception(UnavailableError(f"another answers at its address: {why}"))
+            greeting.set_exception(
+                UnavailableError(f"another process answers at its address: {why}")
+            )
         else:
             greeting.set_result(None)
 
@@ -270,7 +272,9 @@ class _Link:
     def outlived(self, epoch: int) -> None:
         """Cut a connection to a process of an earlier boot, as the bookie has booted again."""
         if self._channel is not None and self._epoch < epoch:
-            self._channel.abort(UnavailableError(f"its boot {epoch} is known"))
+            self._channel.abort(
+                UnavailableError(f"the bookie has booted again, with epoch {epoch}")
+            )
 
     def _ended(
         self, greeting: "asyncio.Future[None]", channel: Channel, error: Exception | None
@@ -524,5 +528,5 @@ def _decoded(
     try:
         return status, decode()
     except (FrameError, ValueError, struct.error) as error:
-        _log.warning("bookie %s: a reply makes no sense: %s", bookie_id, error)
+        _log.warning("bookie %s: a reply cannot be read: %s", bookie_id, error)
         return Status.UNREACHABLE, None

@@ -44,7 +44,7 @@ def _of_its_certificate(error: ssl.SSLCertVerificationError, directory: Path) ->
     if code in OUT_OF_TIME:
         return f"{words}, expected one that is valid now: renew it, or set the clock right"
     if code in WRONG_NAMES:
-        return f"{words.rstrip('.')}: dial it by a name that it holds, or add this one to it"
+        return f"{words.rstrip('.')}: connect to a name that it has, or add this one to it"
     return (
         f"found a certificate that no authority in {directory / AUTHORITIES} has signed "
         f"({words}): put its authority there, or look who answers in its place"

@@ -354,8 +354,8 @@ class ZooKeeperStore:
             )
         if self._instance_id not in (None, found):
             raise UnavailableError(
-                f"the cluster at {where} is {found}, expected {self._instance_id}: it was made "
-                "anew; bring the old one back, or start again with empty folders"
+                f"the cluster at {where} is {found}, expected {self._instance_id}: it was "
+                "deleted and initialised again; bring it back, or start again with empty folders"
             )
         return found
 

@@ -28,7 +28,7 @@ def exposition(answer: str) -> str:
     figures = dict(_figures(answer))
     if not figures:
         said = answer.strip().partition("\n")[0] or "nothing"
-        raise UnavailableError(f"ZooKeeper gives no figures now; it said: {said}")
+        raise UnavailableError(f"ZooKeeper gives no metrics now; it said: {said}")
     families: dict[str, list[str]] = {}
     kinds: dict[str, str] = {}
     for name, value in figures.items():

@@ -42,9 +42,11 @@ def refused_by_role(method: str, caller: Principal | None, own: Principal | None
     bookie.
     """
     if own is None:
-        return "this bookie's certificate names no fleet, so that nobody can be known as its own"
+        return (
+            "this bookie's certificate names no fleet, so no caller can be recognised as a member"
+        )
     if caller is None:
-        return f"{method} is for the fleet's own, found a certificate that names none of them"
+        return f"{method} is for members of the fleet, found a certificate without one"
     if not caller.is_of_fleet_of(own):
         return f"{method} is for {own.namespace}/{own.cluster}, found {caller}"
     allowed = MAY[method]
@@ -52,7 +54,7 @@ def refused_by_role(method: str, caller: Principal | None, own: Principal | None
         expected = ", ".join(sorted(allowed))
         return f"{caller} may not call {method}, expected one of: {expected}"
     if caller.role is Role.BOOKIE and method in OF_ITSELF and caller.name != own.name:
-        return f"{caller} may call {method} of itself only, found {own.name}"
+        return f"{caller} may call {method} only on its own bookie, found {own.name}"
     return ""
 
 
@@ -64,7 +66,7 @@ def refused_word(*, by_person: bool) -> str:
     if caller is None or not by_person or caller.role in _ACCEPTS:
         return ""
     return (
-        f"{caller} may not record a loss by a person's word, expected one of: "
+        f"{caller} may not record a loss as a person's decision, expected one of: "
         f"{', '.join(sorted(_ACCEPTS))}; hand in a BookieTask of type accept-loss, whose job gets "
         "a certificate for that"
     )

@@ -114,4 +114,4 @@ class Announcer:
             try:
                 await self._store.unregister(self._bookie_id)
             except BookieError as error:
-                log.warning("not unregistered, the session's end will do it: %s", error)
+                log.warning("cannot unregister, the registration ends with the session: %s", error)

@@ -84,7 +84,7 @@ class _MitContext:
             if not self._context.complete:
                 return answer or b""
             if self._anonymity in self._context.actual_flags:
-                raise TicketError("found a ticket of nobody, expected one of a principal")
+                raise TicketError("found an anonymous ticket, expected one of a principal")
             asked = str(self._context.target_name)
             if _service(asked) != self._service:
                 raise TicketError(f"found a ticket to {asked!r:.100}, expected one to this service")
@@ -103,7 +103,9 @@ class _MitContext:
         try:
             return bytes(self._context.unwrap(token).message)
         except self._errors as error:
-            raise TicketError(f"another seal than the ticket's: {_reason(error)}") from error
+            raise TicketError(
+                f"found a seal that is not made with the ticket's key: {_reason(error)}"
+            ) from error
 
 
 def replay_cache(settings: Authentication) -> Path:
@@ -165,7 +167,9 @@ def _check_replay_cache(cache: Path) -> None:
         ) from error
     try:
         if os.fstat(file).st_uid != os.geteuid():
-            raise SettingsError(f"authentication.replayCache: found {cache}, which is another's")
+            raise SettingsError(
+                f"authentication.replayCache: found {cache}, which belongs to another user"
+            )
     finally:
         os.close(file)
 

@@ -245,7 +245,7 @@ class Bookie:
                 return ExitCode.REFUSED if is_refused else ExitCode.CLEAN
             await self._write_runtime(self._runtime.write)
             if await asyncio.to_thread(is_draining, self._disk, directories):
-                log.info("still draining, as before this process")
+                log.info("the bookie goes on draining, as before its restart")
                 self.state.switch_read_only(ReadOnlyReason.DRAIN, True)
             store = await self._patiently(lambda: self._open_metadata(self._settings.metadata))
             if store is None:

@@ -140,7 +140,7 @@ class Operations:
         return not facts.is_known and not self._first_fences.may_pass(ledger_id)
 
     def _no_fence(self, then: Then, status: Status) -> None:
-        self._refuse_for(then, status, "nothing is here of it, nor is it known to exist")
+        self._refuse_for(then, status, "this bookie has nothing of it, nor is it known to exist")
 
     def _apply(self, ledger_id: LedgerId, ruling: Ruling, master_key: bytes) -> None:
         """Begin to write what the ruling says must be durable; in memory it counts from now on."""

@@ -87,7 +87,7 @@ class RunService:
         """
         status, why = Status.BAD_REQUEST, "the first message of a connection must be HELLO"
         if self._tls_is_required and not connection.is_secure:
-            status, why = Status.UNAUTHORIZED, "this port takes TLS only, found a client in plain"
+            status, why = Status.UNAUTHORIZED, "this port takes TLS only, found a client without"
         elif envelope.op is Op.HELLO:
             why = self._judge(envelope.body)
         if why:

@@ -110,7 +110,7 @@ class Sessions:
             self._traffic.cut_off[CutOff.FULL] += 1
             session.close()
             return
-        log.warning("cut off %s for another: it has never asked anything", silent.peer)
+        log.warning("cut off %s for a new connection: it has sent no request", silent.peer)
         self._traffic.cut_off[CutOff.SILENT] += 1
         silent.abort()
 
@@ -132,7 +132,7 @@ class Sessions:
         self._look_at_requests(now)
         for session in [s for s in self._open if s.has_left_unread(now, patience_s)]:
             log.warning(
-                "cut off %s: it has left replies untaken for more than %g s; they and its reads "
+                "cut off %s: it has not taken its replies for more than %g s; they and its reads "
                 "under way hold %d bytes",
                 session.peer,
                 patience_s,
@@ -165,7 +165,7 @@ class Sessions:
 
     def _cut_off(self, session: Session, cause: CutOff) -> None:
         log.warning(
-            "cut off %s: it has begun a message and not ended it (%s)", session.peer, cause.value
+            "cut off %s: it has begun a message and not finished it (%s)", session.peer, cause.value
         )
         self._traffic.cut_off[cause] += 1
         session.abort()

@@ -130,7 +130,7 @@ class StockAuthentication:
         self.secured(entrant)  # if it is let in at once, it displaces no other
         if len(self._logins) > self._settings.unauthenticated_connections:
             # An honest client needs milliseconds, so cut off the one that has waited longest.
-            self._end(next(iter(self._logins)), AuthFailure.CROWD, "too many are")
+            self._end(next(iter(self._logins)), AuthFailure.CROWD, "too many connections are not")
         self._count()
 
     def secured(self, entrant: Entrant) -> None:
@@ -161,11 +161,11 @@ class StockAuthentication:
             return NoReply.EVER
         if entrant.lacks_tls:
             # Without TLS others could overhear a password, even if only as a hash.
-            why = "TLS is required, and it is plain"
+            why = "TLS is required, and the connection has none"
             return self._refuse(entrant, AuthFailure.PLAIN, "", why, has_ticket=_speaks(request))
         exchange = login.exchange = login.exchange or self._begun(request)
         if exchange is None:
-            why = f"found plugin {request.plugin_name!r:.66}, expected a way in that is open here"
+            why = f"found plugin {request.plugin_name!r:.66}, expected one that is enabled here"
             return self._refuse(entrant, AuthFailure.PLUGIN, "", why, has_ticket=_speaks(request))
         has_ticket = isinstance(exchange, TicketExchange)
         match self._step(entrant, login, exchange, request.payload):
@@ -232,7 +232,7 @@ class StockAuthentication:
         keys = users.keys()
         for entrant in [found for found, user in self._user_of.items() if user not in keys]:
             user = self._user_of.pop(entrant)
-            log.warning("cut off %s: %r is no user any more", entrant.peer, user)
+            log.warning("cut off %s: %r is no longer a user", entrant.peer, user)
             entrant.abort()
         self._looking = None
         if self._user_of:
@@ -254,7 +254,7 @@ class StockAuthentication:
 
     def _expire(self, entrant: Entrant) -> None:
         seconds = self._settings.login_seconds
-        self._end(entrant, AuthFailure.SILENCE, f"it had {seconds:g} s")
+        self._end(entrant, AuthFailure.SILENCE, f"it had {seconds:g} s to authenticate")
 
     def _end(self, entrant: Entrant, kind: AuthFailure, why: str) -> None:
         log.warning("cut off %s, which is not authenticated: %s", entrant.peer, why)

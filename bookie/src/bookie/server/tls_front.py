@@ -132,7 +132,7 @@ class TlsFront(asyncio.BufferedProtocol):
         """Close the connection, since too many have not finished their handshake."""
         transport = self._transport
         assert transport is not None
-        self._fronts.failed(self._peer(), "too many connections have not ended theirs")
+        self._fronts.failed(self._peer(), "too many connections have unfinished handshakes")
         self._end()
         transport.abort()
 

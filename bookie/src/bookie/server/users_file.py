@@ -49,7 +49,7 @@ class UsersFile:
             self._keys = _read(self._path, self._realm)
             log.info("%s was read again: %d users", self._path, len(self._keys))
         except SettingsError as error:
-            log.warning("authentication goes on with the users it had: %s", error)
+            log.warning("the earlier users stay in use: %s", error)
 
 
 def _read(path: Path, realm: str) -> Mapping[str, bytes]:

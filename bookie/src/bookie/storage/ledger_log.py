@@ -137,7 +137,9 @@ class LedgerLog:
                 # The index has all frames of that file, else the open would have scanned it. So the
                 # disk has damaged stored frames: reads will report that, and the log still takes
                 # new frames.
-                log.error("its frames go on being read where they are good: %s", error)
+                log.error(
+                    "the newest log file is damaged, its good frames can still be read: %s", error
+                )
                 return (self._last_id(), HEADER_BYTES)
         assert self._tail is not None
         return (self._tail.file_id, self._tail.offset)

@@ -104,7 +104,7 @@ class Opening:
 
     def _keep_suspicions(self) -> None:
         for reason in self.journal.lost_reasons[:REASONS_LOGGED_MAX]:
-            log.error("the journal lacks what was durable: %s", reason)
+            log.error("the journal has lost durable records: %s", reason)
         lost = {Suspicion.JOURNAL_LOST} if self.journal.lost else set()
         for directory in self.directories:
             torn = {Suspicion.TORN} if directory.log.torn else set()

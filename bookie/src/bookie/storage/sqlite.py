@@ -196,8 +196,7 @@ def _write_again(path: Path) -> None:
 
 def _not_written(path: Path, error: OSError) -> StorageError:
     return StorageError(
-        f"{path}: cannot write again what is in it: {error.strerror}; check the disk and its "
-        "permissions"
+        f"{path}: cannot rewrite its content: {error.strerror}; check the disk and its permissions"
     )
 
 

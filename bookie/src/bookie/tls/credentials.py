@@ -147,9 +147,9 @@ class CredentialsFolder:
         try:
             self._taken = _Taken(self.directory)
             self.generation += 1
-            log.info("%s was read again: the next handshakes have it", self.directory)
+            log.info("%s was read again: the next handshakes use it", self.directory)
         except SettingsError as error:
-            log.warning("TLS goes on with the files it had: %s", error)
+            log.warning("the earlier TLS files stay in use: %s", error)
 
     def _look(self) -> Stamps:
         return stamps(self.directory)

@@ -136,7 +136,7 @@ async def test_d11_a_health_of_another_process_is_no_answer(told: Identity, is_m
     if is_meant:
         assert (await health_of(said)).answered_by == told
         return
-    with pytest.raises(UnavailableError, match="another answers"):
+    with pytest.raises(UnavailableError, match="another process answers"):
         await health_of(said)
 
 

@@ -355,7 +355,9 @@ class ControlPlane:
             booting = isinstance(request, _WHILE_BOOTING)
             why = refusal(meant, identity, while_booting=booting)
             if why:
-                raise UnavailableError(f"another answers at the address of {meant.bookie}: {why}")
+                raise UnavailableError(
+                    f"another process answers at the address of {meant.bookie}: {why}"
+                )
         self._heard(identity)
         return reply, identity
 

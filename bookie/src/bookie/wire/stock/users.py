@@ -38,7 +38,7 @@ def _fields(line: str, number: int) -> tuple[str, str, bytes]:
         name, realm, found = "", "", b""
     if not name or len(found) != KEY_BYTES:
         raise SettingsError(
-            f"line {number} makes no sense, expected NAME:REALM:KEY with the MD5 of "
+            f"line {number} cannot be read, expected NAME:REALM:KEY with the MD5 of "
             "NAME:REALM:PASSWORD as 32 hex digits, as htdigest writes it"
         ) from None
     return name, realm, found
