@@ -89,7 +89,7 @@ async def test_a5_a_person_sees_the_numbers_and_approves_that_plan() -> None:
 @pytest.mark.parametrize(
     ("plan_id", "words", "code", "why"),
     [
-        ("", [ME], 5, "waits for no approval"),
+        ("", [ME], 5, "does not wait for"),
         ("plan-2", [ME, "--plan", "plan-1"], 5, "the collection that waits is plan-2"),
         ("plan-1", ["bookie-7", "--yes"], 4, "bookie-7 is not registered"),
     ],
@@ -108,6 +108,6 @@ async def test_who_decided_is_shown() -> None:
     assert (row["bookie"], row["kind"], row["by"]) == (ME, "CollectionApproved", "ann")
     assert (row["at"], row["about"]) == ("1970-01-01T00:00:00+00:00", "plan-0")
     told = await asked(Collecting(""), "decisions", "--bookie", ME)
-    assert told.output == "nobody decided anything\n"
+    assert told.output == "no decisions\n"
     told = await asked(Collecting(""), "decisions", "--bookie", "bookie-7")
     assert told.exit_code == 2 and "expected one of bookie-0" in told.output

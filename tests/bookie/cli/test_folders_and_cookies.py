@@ -102,7 +102,7 @@ def test_inspect_tells_a_clean_stop_from_a_kill(hands: Hands) -> None:
 def test_inspect_names_what_is_no_bookies_directory(hands: Hands) -> None:
     told = hands.bookie("inspect", hands.process.folder)
     assert told.exit_code == 1
-    assert "inside are journal, ledger-0, ledger-1: name those" in told.stderr
+    assert "it contains journal, ledger-0, ledger-1: name those" in told.stderr
     assert not (hands.process.folder / "LOCK").exists()
 
 
@@ -132,7 +132,7 @@ def test_a_waiting_bookie_takes_its_new_disk_once_approved(
 ) -> None:
     runtime = ("--runtime", hands.process.runtime)
     calm = hands.bookie("cookie", "approve", *runtime)
-    assert (calm.exit_code, "SERVING and waits for no approval" in calm.stderr) == (5, True)
+    assert (calm.exit_code, "SERVING and does not wait for" in calm.stderr) == (5, True)
     monkeypatch.setenv(POLICY, "Approve")
     hands.replace_disk("ledger-1")
     hands.start(until="waits for approval")

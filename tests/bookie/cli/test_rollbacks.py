@@ -74,4 +74,4 @@ async def test_where_nothing_was_seen_there_is_nothing_to_accept() -> None:
 async def test_a_bookie_that_the_store_does_not_know_is_named() -> None:
     await MemoryStore(named_cluster("rollback-empty")).initialise()
     told = await asyncio.to_thread(accept, "rollback-empty", "--yes")
-    assert told.exit_code != 0 and "knows no boot of bookie-0" in told.output
+    assert told.exit_code != 0 and "has no boot of bookie-0" in told.output

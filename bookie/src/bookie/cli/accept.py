@@ -1,4 +1,4 @@
-"""`bookie ledger accept-loss`: a person's decision about a tail that nobody can decide (S33)."""
+"""`bookie ledger accept-loss`: a person closes a ledger whose end no recovery can find (S33)."""
 
 from typing import Final
 
@@ -31,21 +31,21 @@ KIND: Final = "accept-loss"
 @click.option(
     "--entry",
     type=click.IntRange(0),
-    help="The entry in question, to be sure of what is accepted; refused if it is another.",
+    help="The entry that you expect to be undecided; the command is refused if it is another one.",
 )
-@click.option("--reason", required=True, help="Kept in the loss record.")
+@click.option("--reason", required=True, help="Why the loss is accepted; kept in the loss record.")
 @yes_option
 @grouped(answer=Answer)
 @metadata_option
 def accept(
     metadata: str, ledger_id: int, entry: int | None, reason: str, yes: bool, answer: Answer
 ) -> None:
-    """Close a ledger whose tail nobody can decide any more, accepting what may be lost.
+    """Close a ledger that no recovery can close, and accept that entries may be lost.
 
-    Asks every bookie again first: closes without any loss if a copy has turned up, and is refused
-    while a member of the ensemble is merely away.
+    It first asks every bookie again. If a copy has turned up, it closes the ledger without loss. It
+    is refused while a bookie of the ledger is only temporarily away.
     """
-    ask(f"Acknowledged entries of ledger {ledger_id} may be given up for good. Go on?", yes=yes)
+    ask(f"Acknowledged entries of ledger {ledger_id} may be lost permanently. Continue?", yes=yes)
 
     async def work() -> Document:
         async with open_cluster(metadata) as cluster:
@@ -65,6 +65,6 @@ def accept(
 
 
 def refusal_code(error: BookieError) -> Exit:
-    """A decision that cannot be carried out now, or never, is refused."""
+    """The exit code of an error: REFUSED where the decision cannot be carried out, now or ever."""
     is_refusal = isinstance(error, UndecidableError | BadRequestError)
     return Exit.REFUSED if is_refusal and not isinstance(error, SettingsError) else code_of(error)

@@ -1,4 +1,4 @@
-"""`bookie metadata acls`: who may change which znode, shown, and set right."""
+"""`bookie metadata acls`: check the access list of every znode, and set those that are wrong."""
 
 from dataclasses import asdict
 from typing import Any, Final
@@ -17,16 +17,21 @@ COLUMNS: Final = ("kind", "checked", "different", "changed", "first")
 
 
 @click.command("acls")
-@click.option("--apply", is_flag=True, help="Set the lists that differ.")
-@click.option("--open", "opened", is_flag=True, help="As they were before there were credentials.")
+@click.option("--apply", is_flag=True, help="Correct the access lists that differ.")
+@click.option(
+    "--open",
+    "opened",
+    is_flag=True,
+    help="Compare with open access: everybody may change everything, as without credentials.",
+)
 @metadata_option
 @output_option
 def acls(metadata: str, output: str, apply: bool, opened: bool) -> None:
     """Compare the access list of each znode with what it should be.
 
-    By the credentials of this command: those of the fleet may change everything, clients make,
-    write and delete ledgers. Only shows what differs, unless --apply is given. --open is the way
-    back, before a fleet gives up its credentials.
+    The credentials of this command must be those of the fleet: it may change everything, and
+    clients may create, write and delete ledgers. The command only shows what differs, unless
+    --apply is given. Use --open --apply before a fleet gives up its credentials.
     """
     counts = run(_checked(metadata, apply=apply, opened=opened))
     rows: list[dict[str, Any]] = [asdict(count) for count in counts]
@@ -42,8 +47,8 @@ async def _checked(metadata: str, *, apply: bool, opened: bool) -> list[Count]:
         session = store.session
         if apply and not opened and session.settings.open_access:
             fail(
-                "found BOOKIE_TLS__MODE=Accepted, in which parts of a fleet may show no "
-                "certificate: they would be shut out; set Required everywhere first",
+                "found BOOKIE_TLS__MODE=Accepted, which lets parts of a fleet show no "
+                "certificate: they would lose access; set Required everywhere first",
                 Exit.REFUSED,
             )
         wanted = OPEN if opened else _of_fleet(session.closed_access)
@@ -53,7 +58,7 @@ async def _checked(metadata: str, *, apply: bool, opened: bool) -> list[Count]:
 def _of_fleet(access: Access) -> Access:
     if not access.fleet:
         raise SettingsError(
-            "found no credentials by which ZooKeeper knows the fleet, expected zks:// with those "
-            "of the fleet (BOOKIE_TLS__DIRECTORY), or a login (BOOKIE_ZOOKEEPER__CREDENTIALS_FILE)"
+            "found no credentials by which ZooKeeper recognises the fleet, expected zks:// with "
+            "the fleet's (BOOKIE_TLS__DIRECTORY), or a login (BOOKIE_ZOOKEEPER__CREDENTIALS_FILE)"
         )
     return access

@@ -1,4 +1,4 @@
-"""`bookie audit`: what bookies hold against what they must hold."""
+"""`bookie audit`: compare what bookies hold with what they must hold."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +21,13 @@ from bookie.repair.runs import audit_cluster
 
 @dataclass(frozen=True, slots=True)
 class AuditOptions:
-    """What an audit looks at, and when it says what it found."""
+    """What an audit checks, and which findings it reports."""
 
     ledgers: tuple[int, ...] = option(
-        "--ledger", type=click.IntRange(0), multiple=True, help="Only these ledgers."
+        "--ledger",
+        type=click.IntRange(0),
+        multiple=True,
+        help="Check only this ledger; may be given again.",
     )
     recheck_s: float = option(
         "--recheck-delay",
@@ -32,7 +35,7 @@ class AuditOptions:
         default=AuditSettings().recheck_s,
         show_default=True,
         metavar="SECONDS",
-        help="Before bookies that gave no answer are asked once more.",
+        help="How long to wait before bookies that did not answer are asked once more.",
     )
     grace_s: float = option(
         "--underreplicated-grace",
@@ -40,35 +43,36 @@ class AuditOptions:
         default=0,
         show_default=True,
         metavar="SECONDS",
-        help="Say nothing of a ledger until BookKeeper's mark on it is so old.",
+        help="Do not report a ledger before BookKeeper's under-replication mark on it is this old.",
     )
     racks: Path | None = option(
         "--racks",
         type=FILE,
         metavar="FILE",
-        help="YAML mapping from bookie to rack, before what the bookies say themselves.",
+        help="YAML file that maps bookies to racks; it overrides the racks that bookies report.",
     )
     min_racks: int = option(
         "--min-racks",
         type=click.IntRange(1),
         default=MIN_RACKS,
         show_default=True,
-        help="Racks a write set has to span (minNumRacksPerWriteQuorum).",
+        help="How many racks the copies of an entry must span (minNumRacksPerWriteQuorum).",
     )
     ack_quorum: int | None = option(
         "--ack-quorum",
         type=click.IntRange(1),
         metavar="N",
-        help="Ledgers with a lower ack quorum are findings; 2 where acks come from memory.",
+        help="Report ledgers with a lower ack quorum; use 2 where bookies acknowledge from memory.",
     )
     history: str | None = option(
         "--history",
         metavar=f"FILE|{METADATA}",
-        help=f"Remember findings here, or in the metadata store ({METADATA}).",
+        help=f"Remember findings in this file, or in the metadata store ({METADATA}).",
     )
 
     def checks(self) -> Checks:
-        """SettingsError for racks that cannot be read."""
+        """The checks that these options ask for; SettingsError if the file of racks cannot be
+        read."""
         racks = read_racks(self.racks) if self.racks is not None else {}
         return Checks(self.grace_s, racks, self.min_racks, self.ack_quorum)
 
@@ -80,7 +84,7 @@ class AuditOptions:
     "tables",
     type=click.Path(path_type=Path),
     metavar="DIR|FILE",
-    help="Write findings and copies by bookie as Parquet: a folder, or NAME.parquet.",
+    help="Write findings and the copies on each bookie as Parquet, to a folder or NAME.parquet.",
 )
 @engine_option
 @metadata_option
@@ -92,7 +96,7 @@ def audit(
     ending: JobOutput,
     tables: Path | None,
 ) -> None:
-    """Compare what every bookie holds with what it must hold; changes nothing."""
+    """Compare what every bookie holds with what it must hold; change nothing."""
     settings = digests.settings()
 
     async def work(say: Say) -> Document:

@@ -1,4 +1,4 @@
-"""`bookie collect approve`: let a bookie collect so many deleted ledgers that it asks first."""
+"""`bookie collect approve`: let a bookie remove the entries of unusually many deleted ledgers."""
 
 from typing import Final
 
@@ -21,28 +21,32 @@ from bookie.user import user_name
 from bookie.wire.admin.client import Call
 
 COMMANDS: Final = {
-    "approve": ("bookie.cli.collect:approve", "Let a bookie drop what so many ledgers left."),
+    "approve": (
+        "bookie.cli.collect:approve",
+        "Let a bookie remove the entries of many deleted ledgers.",
+    ),
 }
 DEADLINE_S: Final = 10.0
 
 
 @click.group("collect", cls=LazyGroup, lazy=COMMANDS)
 def collect_group() -> None:
-    """Collection: entries of deleted ledgers go from the bookies' disks."""
+    """Collection: bookies remove the entries of deleted ledgers from their disks."""
 
 
 @click.command("approve")
 @click.argument("bookie", metavar="BOOKIE")
-@click.option("--plan", help="The plan to approve; without it the waiting one is shown and asked.")
+@click.option("--plan", help="Plan to approve. Default: show the waiting plan and ask.")
 @click.option("--by", default=user_name, show_default="you", help="Who approves.")
 @yes_option
 @metadata_option
 @output_option
 def approve(metadata: str, output: str, bookie: str, plan: str | None, by: str, yes: bool) -> None:
-    """Let a bookie collect the ledgers that its brake holds back.
+    """Let a bookie remove the entries of unusually many deleted ledgers.
 
-    More of its ledgers than it drops by itself are gone from the metadata store. Only if they were
-    deleted on purpose: what is collected cannot be brought back.
+    So many of its ledgers are missing in the metadata store that the bookie does not remove their
+    entries by itself. Approve only if they were deleted on purpose: what a bookie removes cannot be
+    brought back.
     """
     bookie_id = BookieId(bookie)
     known = run(registered(metadata, bookie_id))
@@ -50,7 +54,7 @@ def approve(metadata: str, output: str, bookie: str, plan: str | None, by: str, 
     health = known.asked(lambda plane: plane.health(call))
     chosen = plan or health.collection_plan_id
     if not chosen:
-        fail(f"{bookie} waits for no approval of a collection", Exit.REFUSED)
+        fail(f"{bookie} does not wait for an approval of a collection", Exit.REFUSED)
     if plan is None:
         ask(f"{bookie}: {health.collection_held}. Approve?", yes=yes)
     taken = known.asked(lambda plane: plane.approve_collection(call, plan_id=chosen, by=by))

@@ -24,7 +24,7 @@ from bookie.metadata.store import MetadataStore
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _SAID_BETTER: Final = frozenset({"bookie.boot.boot", "bookie.metadata.session"})
-"""Loggers whose warnings a command gives in words of its own, or that say nothing to a person."""
+"""Loggers that stay silent: a command reports the same in its own words, or nobody needs it."""
 LEDGER_ID_MAX: Final = 2**63 - 1
 
 metadata_option = click.option(
@@ -33,21 +33,21 @@ metadata_option = click.option(
     show_envvar=True,
     required=True,
     metavar="URL",
-    help="Metadata store, such as zk://127.0.0.1:2181/ledgers.",
+    help="Address of the metadata store, such as zk://127.0.0.1:2181/ledgers.",
 )
 output_option = click.option(
     "--output",
     type=FORMATS,
     default="table",
     show_default=True,
-    help="A table for people or JSON for programs.",
+    help="Print a table for people or JSON for programs.",
 )
-yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 ledger_argument = click.argument("ledger_id", type=click.IntRange(0, LEDGER_ID_MAX))
 
 
 def password_option(command: Command) -> Command:
-    """`password` arrives as bytes."""
+    """Add `--password`; the command gets it as bytes."""
     return click.option(
         "--password",
         default="",
@@ -60,7 +60,7 @@ def password_option(command: Command) -> Command:
 
 @asynccontextmanager
 async def store_at(url: str) -> AsyncIterator[MetadataStore]:
-    """The metadata store of this URL, closed at the end."""
+    """Open the metadata store at this URL; it is closed at the end of the block."""
     store = await open_store(url)
     try:
         yield store
@@ -78,7 +78,7 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 def keep_libraries_quiet() -> None:
-    """Our own warnings are for the person; a library's retries are not."""
+    """Show a person our own warnings, but not those of libraries, such as about their retries."""
     handler = logging.StreamHandler()
     handler.addFilter(
         lambda record: record.name.startswith("bookie.") and record.name not in _SAID_BETTER
@@ -87,7 +87,8 @@ def keep_libraries_quiet() -> None:
 
 
 def fail(error: BookieError | str, code: Exit | None = None) -> NoReturn:
-    """Say what went wrong on stderr and exit with this code, or with the one that fits."""
+    """Print what went wrong on stderr and exit with this code, or with that of the error's
+    class."""
     click.echo(f"error: {error}", err=True)
     raise click.exceptions.Exit(code_of(error) if code is None else code)
 
@@ -102,7 +103,10 @@ def code_of(error: BookieError | str) -> Exit:
 
 
 def ask(question: str, *, yes: bool) -> None:
-    """Go on only when a person says so, or has said so by --yes. Outside of any event loop."""
+    """Ask a person to confirm, unless they passed --yes; end the program if they do not.
+
+    It waits for the answer, so call it outside of any event loop.
+    """
     if yes:
         return
     click.echo(f"{question} [y/N] ", nl=False, err=True)

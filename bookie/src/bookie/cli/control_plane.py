@@ -17,7 +17,7 @@ Reply = TypeVar("Reply")
 def asked(
     target: str, ask: Callable[[ControlPlane], Awaitable[Reply]], *, has_tls: bool = True
 ) -> Reply:
-    """What the control plane at host:port answers to one call; an error ends the program."""
+    """Make one call to the control plane at host:port; an error ends the program."""
 
     async def work() -> Reply:
         async with control_plane(target, has_tls=has_tls) as plane:
@@ -28,26 +28,26 @@ def asked(
 
 
 class Registered(NamedTuple):
-    """Where the control plane of a bookie is that serves, and who it is."""
+    """The address of a serving bookie's control plane, and its identity."""
 
     target: str
     meant: Identity
     has_tls: bool
 
     def asked(self, ask: Callable[[ControlPlane], Awaitable[Reply]]) -> Reply:
-        """As `asked`, in the way that its registration says."""
+        """Make one call to this control plane; see the function `asked`."""
         return asked(self.target, ask, has_tls=self.has_tls)
 
 
 async def registered(metadata: str, bookie_id: BookieId) -> Registered:
-    """UnavailableError when the bookie does not serve."""
+    """Find a bookie's control plane by its registration; UnavailableError if it does not serve."""
     async with store_at(metadata) as store:
         instance_id = await store.instance_id() or ""
         found = (await store.bookies()).get(bookie_id)
     endpoint = found.endpoint(ADMIN_ENDPOINT) if found is not None else None
     if found is None or endpoint is None:
         raise UnavailableError(
-            f"{bookie_id} is not registered with a control plane: it must serve for that"
+            f"{bookie_id} is not registered with a control plane: start the bookie first"
         )
     where = at_port(endpoint.host, endpoint.port)
     meant = Identity(instance_id, bookie_id, found.boot_epoch)

@@ -1,4 +1,4 @@
-"""`bookie cookie show|approve|fix`: a bookie's identity, and the mending of it by a person."""
+"""`bookie cookie show|approve|fix`: show a bookie's identity, and change it after a disk change."""
 
 import asyncio
 import json
@@ -39,13 +39,13 @@ from bookie.user import user_name
 from bookie.wire.admin.client import Call
 
 COMMANDS: Final = {
-    "approve": ("bookie.cli.cookies:approve", "Let a waiting bookie take its replaced disks."),
-    "fix": ("bookie.cli.cookies:fix", "Take replaced disks of a stopped bookie by hand."),
-    "show": ("bookie.cli.cookies:show", "The cookies in the metadata store."),
+    "approve": ("bookie.cli.cookies:approve", "Let a waiting bookie use its replaced disks."),
+    "fix": ("bookie.cli.cookies:fix", "Give a stopped bookie its replaced disks by hand."),
+    "show": ("bookie.cli.cookies:show", "Show the cookies in the metadata store."),
 }
 DEADLINE_S: Final = 10.0
 TAKING_STEPS: Final = ("fixing the cookie", "stamping")
-"""Steps of a boot that make the disks this bookie's own."""
+"""Steps of a boot that record the disks as this bookie's own."""
 
 
 @click.group("cookie", cls=LazyGroup, lazy=COMMANDS)
@@ -58,7 +58,7 @@ def cookie_group() -> None:
 @metadata_option
 @output_option
 def show(metadata: str, output: str, bookie_id: str | None) -> None:
-    """The cookies in the metadata store, or that of one bookie."""
+    """Show the cookies in the metadata store, or that of one bookie."""
 
     async def work() -> list[dict[str, Any]]:
         async with store_at(metadata) as store:
@@ -86,19 +86,21 @@ def show(metadata: str, output: str, bookie_id: str | None) -> None:
 @click.command("approve")
 @click.option("--admin", metavar="HOST:PORT", help="Control plane of the waiting bookie.")
 @click.option(
-    "--runtime", type=click.Path(path_type=Path), help="Its runtime file, on the same machine."
+    "--runtime",
+    type=click.Path(path_type=Path),
+    help="Runtime file of the waiting bookie, if it runs on this machine.",
 )
-@click.option("--plan", help="The plan to approve; without it the waiting one is shown and asked.")
+@click.option("--plan", help="Plan to approve. Default: show the waiting plan and ask.")
 @click.option("--by", default=user_name, show_default="you", help="Who approves.")
 @yes_option
 @output_option
 def approve(
     output: str, admin: str | None, runtime: Path | None, plan: str | None, by: str, yes: bool
 ) -> None:
-    """Let a bookie that waits take its replaced disks as its own.
+    """Let a waiting bookie use its replaced disks.
 
-    The bookie is not registered while it waits: name it by its control plane's address or by its
-    runtime file.
+    A bookie is not registered while it waits, so name it by the address of its control plane
+    (--admin) or by its runtime file (--runtime).
     """
     if (admin is None) == (runtime is None):
         raise click.UsageError("name the bookie by either --admin HOST:PORT or --runtime FILE")
@@ -107,10 +109,12 @@ def approve(
     meant, fix = health.answered_by, health.cookie_fix
     chosen = plan or (fix.plan_id if fix is not None else "")
     if not chosen:
-        fail(f"{meant.bookie} is {health.phase.name} and waits for no approval", Exit.REFUSED)
+        fail(
+            f"{meant.bookie} is {health.phase.name} and does not wait for an approval", Exit.REFUSED
+        )
     if plan is None and fix is not None:
         ask(f"{meant.bookie}: {fix.description}. Approve?", yes=yes)
-    # Of the bookie whose plan was looked at: another may be there by now.
+    # Name the bookie whose plan was shown: another one may answer at this address by now.
     call = Call(meant, DEADLINE_S)
     taken = asked(target, lambda bookie: bookie.approve_cookie_fix(call, plan_id=chosen, by=by))
     if not taken.accepted:
@@ -140,19 +144,21 @@ def _target_of(runtime: Path | None) -> str:
 @yes_option
 @output_option
 def fix(output: str, config: Path, yes: bool) -> None:
-    """Fence, mark and stamp replaced disks of a stopped bookie, under any policy.
+    """Give a stopped bookie its replaced disks, whatever its cookie fix policy.
 
-    The same sequence as at a boot; the bookie comes up with its limbo marks at its next start.
+    It does what a boot would do: it fences all ledgers, marks those of which entries may be missing
+    as limbo, and stamps the disks. The bookie has these marks when it starts next.
     """
     plan = run(_fix(config, consent=None))
     assert isinstance(plan, FixPlan)
-    ask(f"{plan.description}. Fence, mark and stamp?", yes=yes)
-    # What was looked at may have changed meanwhile: the plan's id says so.
+    ask(f"{plan.description}. Fence all ledgers, mark limbo and stamp the disks?", yes=yes)
+    # The disks may have changed since the plan was shown: then the plan's id differs.
     show_fields(run(_fix(config, consent=plan.plan_id)), output=output)
 
 
 async def _fix(config: Path, *, consent: str | None) -> FixPlan | dict[str, Any]:
-    """The plan that needs consent; given its id, the boot that carries it out, and its record."""
+    """Return the plan that needs consent; or, with its id as `consent`, boot and return the
+    record."""
     settings = load_settings(config, os.environ)
     chosen = boot_settings(settings)
     async with store_at(settings.metadata) as store:
@@ -181,7 +187,8 @@ async def _fix(config: Path, *, consent: str | None) -> FixPlan | dict[str, Any]
 
 
 class _NeedsConsent(Exception):
-    """Ends a boot where a person is to be asked: outside of the event loop, and of the lock."""
+    """Ends a boot that needs a person's answer: they are asked without the event loop and the
+    lock."""
 
     def __init__(self, plan: FixPlan) -> None:
         super().__init__(plan.description)
@@ -191,7 +198,7 @@ class _NeedsConsent(Exception):
 async def _boot(
     chosen: BootSettings, store: MetadataStore, *, consent: str | None, holders: Sequence[str]
 ) -> Booted:
-    """A boot under policy Approve that goes on with this consent only."""
+    """Boot under policy Approve; it continues only with the plan id in `consent`."""
     loop = asyncio.get_running_loop()
     approved = False
 
@@ -208,7 +215,7 @@ async def _boot(
                 raise _NeedsConsent(plan)
             boot.approve(consent, user_name())
             approved = True
-        # A bookie that seems new may turn out to have lost its identity, and only then asks.
+        # A bookie that seems new may turn out to have lost its identity; only then does it ask.
         elif not approved and (step in TAKING_STEPS or not _seems_new(boot)):
             raise BootRefusedError(
                 f"the disks of {chosen.bookie_id} are those of its cookie: there is nothing to "

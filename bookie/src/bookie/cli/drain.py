@@ -1,4 +1,4 @@
-"""`bookie drain`: tell a bookie that it is to leave, and move its ledgers away; or take it back."""
+"""`bookie drain`: order a bookie to drain and move its ledgers away, or cancel the order."""
 
 import click
 
@@ -15,11 +15,13 @@ from bookie.repair.runs import cancel_drain, drain_cluster
 
 @click.command("drain")
 @click.argument("bookie", metavar="BOOKIE")
-@click.option("--cancel", is_flag=True, help="Let it take new ledgers again instead.")
+@click.option(
+    "--cancel", is_flag=True, help="Cancel the drain: let the bookie take new ledgers again."
+)
 @click.option(
     "--if-draining",
     is_flag=True,
-    help="Do not tell it to drain: refused unless somebody has, such as the operator.",
+    help="Do not order the drain: fail unless somebody else, such as the operator, has.",
 )
 @rate_option
 @engine_option
@@ -34,11 +36,11 @@ def drain(
     engine: str,
     ending: JobOutput,
 ) -> None:
-    """Move every ledger off a bookie, so that it may leave.
+    """Move every ledger off a bookie, so that it can be removed.
 
-    It takes no new ledgers from now on, over restarts, and serves what it has. May be stopped and
-    run again. A ledger that is written to it without a pause moves on with its writer; an idle one
-    is closed, its writer is cut off.
+    The bookie takes no new ledgers from now on, also after a restart, and still serves what it has.
+    You may stop the command and run it again. If a writer keeps writing to a ledger, the writer
+    itself moves on to another bookie; an idle ledger is closed and its writer is cut off.
     """
     bookie_id = BookieId(bookie)
     if not cancel:

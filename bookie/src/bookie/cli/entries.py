@@ -1,4 +1,4 @@
-"""`bookie ledger write|read|tail`: payloads of one ledger in and out."""
+"""`bookie ledger write|read|tail`: write entries to a ledger and read them."""
 
 import asyncio
 import os
@@ -31,18 +31,26 @@ from bookie.frames.frame import FRAME_BYTES_MAX
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
 
 PIECE_BYTES: Final = 64 * 1024
-"""Input is cut into entries of this size unless lines are asked for; also one read of it."""
+"""Size of the entries that `write` makes without --lines, and of one read of its input."""
 
-first_option = click.option("--first", default=0, type=click.IntRange(0), show_default=True)
-raw_option = click.option("--raw", is_flag=True, help="Only the payloads, back to back.")
+first_option = click.option(
+    "--first", default=0, type=click.IntRange(0), show_default=True, help="First entry to read."
+)
+raw_option = click.option(
+    "--raw", is_flag=True, help="Print only the payloads, one directly after the other."
+)
 
 Show = Callable[[int, bytes], None]
 
 
 @click.command("write")
 @click.argument("source", type=click.File("rb"), default="-")
-@click.option("--lines", is_flag=True, help="One entry per line instead of 64 KiB pieces.")
-@click.option("--keep-open", is_flag=True, help="Leave the ledger open, as a crashed writer would.")
+@click.option(
+    "--lines", is_flag=True, help="Make one entry of each line, instead of pieces of 64 KiB."
+)
+@click.option(
+    "--keep-open", is_flag=True, help="Do not close the ledger, as if its writer had crashed."
+)
 @shape_options
 @password_option
 @cluster_options
@@ -56,7 +64,7 @@ def write(
     password: bytes,
     shape: LedgerShape,
 ) -> None:
-    """Write SOURCE (default: standard input) into a new ledger; shows its id and last entry."""
+    """Write SOURCE (default: standard input) into a new ledger; print its id and last entry."""
 
     async def work() -> dict[str, Any]:
         async with opened(cluster) as (_store, client):
@@ -76,7 +84,7 @@ def write(
 
 @contextmanager
 def _end_reported(writer: LedgerWriter) -> Iterator[None]:
-    """Whoever is interrupted must know which ledger was begun."""
+    """On an error or Ctrl-C, name the ledger that stays open, so that the person can find it."""
     try:
         yield
     except (BookieError, asyncio.CancelledError):
@@ -103,7 +111,7 @@ async def _write_all(writer: LedgerWriter, source: BinaryIO, *, lines: bool) -> 
 
 
 async def batches(source: BinaryIO, *, lines: bool) -> AsyncIterator[list[bytes]]:
-    """Payloads as they arrive; a line has lost its newline, a piece is full but for the last."""
+    """Yield payloads as input arrives: lines without their newline, or pieces of PIECE_BYTES."""
     rest = b""
     async for chunk in _chunks(source):
         rest += chunk
@@ -122,8 +130,11 @@ async def batches(source: BinaryIO, *, lines: bool) -> AsyncIterator[list[bytes]
 
 
 async def _chunks(source: BinaryIO) -> AsyncIterator[bytes]:
-    """Bytes as they come, until the end. Waiting for them can be interrupted: a read in a thread
-    could not, and would hold up the end of the program."""
+    """Yield bytes as they arrive, until the end of the input.
+
+    Ctrl-C can interrupt this wait for input. It could not interrupt a read in a thread, which would
+    then delay the end of the program.
+    """
     descriptor: int | None
     try:
         descriptor = source.fileno()
@@ -156,7 +167,9 @@ async def _readable(descriptor: int) -> None:
 @click.command("read")
 @ledger_argument
 @first_option
-@click.option("--last", type=click.IntRange(0), help="Default: the last readable entry.")
+@click.option(
+    "--last", type=click.IntRange(0), help="Last entry to read. Default: the last readable one."
+)
 @raw_option
 @password_option
 @cluster_options
@@ -170,9 +183,9 @@ def read(
     raw: bool,
     password: bytes,
 ) -> None:
-    """Read entries FIRST to LAST; every digest is checked.
+    """Read entries FIRST to LAST and check the digest of each.
 
-    Of a ledger that is not closed: up to the last entry known to be acknowledged.
+    A ledger that is not closed is read up to the last entry that is known to be acknowledged.
     """
     _check_format(raw, output)
     if last is not None and last < first:
@@ -208,7 +221,7 @@ def _check_format(raw: bool, output: str) -> None:
 
 @contextmanager
 def _shown(raw: bool, output: str, *, following: bool = False) -> Iterator[Show]:
-    """`following`: every entry is to be seen as soon as it is there."""
+    """Give the function that prints an entry. `following`: each entry appears at once."""
     if not raw:
         with entry_rows(output, one_per_line=following) as show:
             yield show
@@ -234,9 +247,9 @@ def _shown(raw: bool, output: str, *, following: bool = False) -> Iterator[Show]
 def tail(
     cluster: ClusterAddress, output: str, ledger_id: int, first: int, raw: bool, password: bytes
 ) -> None:
-    """Follow a ledger as it is written; ends when it is closed and read to its end.
+    """Print entries as they are written, until the ledger is closed and all of it was read.
 
-    JSON is one object per line here.
+    With --output json, each entry is one JSON object on one line.
     """
     _check_format(raw, output)
 

@@ -1,7 +1,7 @@
-"""`bookie flush`: what a pod runs before its bookie gets SIGTERM.
+"""`bookie flush`: a pod runs it before its bookie gets SIGTERM.
 
-While the bookie still serves, its memory goes to disk, so that what is left to flush after SIGTERM
-fits the grace period easily. A failed flush holds nothing up: the stop flushes again.
+The bookie writes its memory to disk while it still serves, so that little is left to write within
+the grace period after SIGTERM. A failed flush does no harm: the bookie flushes again when it stops.
 """
 
 from typing import Final
@@ -17,7 +17,7 @@ from bookie.wire.admin.client import Call, CallError, Failure, control_plane
 
 ADMIN_PORT: Final = 3183
 ANSWER_S: Final = 1.5
-"""A bookie that hangs or is not there must not use up the time that its stop has."""
+"""How long to wait for an answer: a missing bookie must not use up the time for the stop."""
 FLUSH_S: Final = 120.0
 
 
@@ -27,7 +27,7 @@ FLUSH_S: Final = 120.0
     metavar="HOST:PORT",
     default=lambda: at_port(loopback(), ADMIN_PORT),
     show_default="this machine, port 3183",
-    help="Control plane of the bookie.",
+    help="Address of the bookie's control plane.",
 )
 @click.option(
     "--timeout",
@@ -40,7 +40,7 @@ FLUSH_S: Final = 120.0
 )
 @output_option
 def flush(output: str, admin: str, timeout_s: float) -> None:
-    """Bring everything that a running bookie has accepted to its disks."""
+    """Write all entries that a running bookie holds in memory to its disks."""
     log_bytes, problem = run(_flush(admin, timeout_s))
     if problem:
         fail(problem, Exit.ERROR)
@@ -48,7 +48,7 @@ def flush(output: str, admin: str, timeout_s: float) -> None:
 
 
 async def _flush(target: str, timeout_s: float) -> tuple[int, str]:
-    """(bytes of the logs that are on disk, "") or (0, why they are not)."""
+    """Return (bytes of the logs that are on disk, ""), or (0, why the flush failed)."""
     async with control_plane(target) as bookie:
         try:
             health = await bookie.health(Call(None, ANSWER_S))
@@ -58,7 +58,7 @@ async def _flush(target: str, timeout_s: float) -> tuple[int, str]:
             return await bookie.flush(Call(health.answered_by, timeout_s)), ""
         except CallError as error:
             if error.failure is Failure.LATE:
-                late = f"the flush did not end within {timeout_s:g} s; the bookie goes on with it"
+                late = f"the flush did not end within {timeout_s:g} s; the bookie continues it"
                 return 0, late
             return 0, f"not flushed: {error.words}"
         except UnavailableError as error:

@@ -1,4 +1,5 @@
-"""`bookie inspect` and `bookie index rebuild`: a stopped bookie's directories, under their lock."""
+"""`bookie inspect` and `bookie index rebuild`: they lock and read a stopped bookie's
+directories."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -27,24 +28,24 @@ from bookie.storage.ledger_log import LOG_DIRECTORY
 from bookie.storage.rebuild import rebuild_index
 
 COMMANDS: Final = {
-    "rebuild": ("bookie.cli.folders:rebuild", "Build the indexes anew from the logs."),
+    "rebuild": ("bookie.cli.folders:rebuild", "Rebuild the indexes from the logs."),
 }
 OWN_NAMES: Final = frozenset({STAMP_NAME, MARKER_NAME, INDEX_NAME})
-"""Files that make a directory a bookie's."""
+"""Files by which a bookie's directory is recognised."""
 
 
 def directories_options(command: Command) -> Callable[..., Any]:
-    """Directories named one by one, or all of a settings file."""
+    """Add DIRECTORIES and --config: name directories one by one, or all of a settings file."""
     folder = click.Path(path_type=Path, exists=True, file_okay=False)
     settings = click.Path(path_type=Path, dir_okay=False)
     config = click.option(
-        "--config", type=settings, help="All directories of the bookie with this settings file."
+        "--config", type=settings, help="Take all directories that this settings file names."
     )
     return click.argument("directories", nargs=-1, type=folder)(config(command))
 
 
 def _chosen(directories: Sequence[Path], config: Path | None) -> tuple[list[Path], list[Path]]:
-    """All directories to lock, and those of ledgers among them (all, when named one by one)."""
+    """Return the directories to lock, and which of them hold ledgers (all, if named one by one)."""
     if bool(directories) == (config is not None):
         raise click.UsageError("name either directories or --config FILE")
     if config is None:
@@ -62,10 +63,10 @@ def _chosen(directories: Sequence[Path], config: Path | None) -> tuple[list[Path
 @directories_options
 @output_option
 def inspect(directories: tuple[Path, ...], config: Path | None, output: str) -> None:
-    """What lies in the directories of a stopped bookie; changes nothing.
+    """Show the contents of a stopped bookie's directories; change nothing.
 
-    Numbers of ledgers are those of the index: what a crash left in the journal joins them at the
-    next boot.
+    The numbers of ledgers come from the index. Entries that a crash left in the journal are added
+    to it at the next boot.
     """
     try:
         chosen, _ledgers = _chosen(directories, config)
@@ -89,13 +90,15 @@ def _inspect(directory: Path, *, is_ours: bool) -> dict[str, Any]:
     row: dict[str, Any] = {"directory": str(directory)}
     if not is_ours:
         inside = sorted(name for name in _names(directory) if (directory / name).is_dir())
-        hint = f"; inside are {', '.join(inside)}: name those" if inside else ""
+        hint = f"; it contains {', '.join(inside)}: name those" if inside else ""
         return row | {"problem": f"is no directory of a bookie{hint}"}
     disk = RealDisk()
     try:
         stamp = read_stamp(disk, directory)
         if stamp is None:
-            row["problem"] = "has no stamp: replaced, wiped, or never booted"
+            row["problem"] = (
+                "has no stamp: the disk was replaced or wiped, or the bookie never booted"
+            )
         else:
             row |= asdict(stamp) | {"bookie": stamp.bookie_id}
             row["disk"] = f"{stamp.role} {stamp.index}"
@@ -115,7 +118,7 @@ def _last_stop(found: FoundMarker) -> str:
 
 def _index(directory: Path) -> dict[str, Any]:
     path = directory / INDEX_NAME
-    if not path.exists() or path.stat().st_size == 0:  # opening an empty file would fill it
+    if not path.exists() or path.stat().st_size == 0:  # opening an empty file would write to it
         return {}
     index = Index.open(path, disk=RealDisk())
     try:
@@ -147,7 +150,7 @@ def _decision(one: PersonDecision) -> dict[str, Any]:
 
 
 def _logs(directory: Path) -> dict[str, Any]:
-    """Files of the log or journal, and the space they take on the disk."""
+    """The number of files of the log or journal, and their size in bytes."""
     for name in (LOG_DIRECTORY, JOURNAL_DIRECTORY):
         folder = directory / name
         if folder.is_dir():
@@ -162,7 +165,7 @@ def _logs(directory: Path) -> dict[str, Any]:
 
 @click.group("index", cls=LazyGroup, lazy=COMMANDS)
 def index_group() -> None:
-    """The index of entries beside the logs."""
+    """The index says where in the logs each entry is."""
 
 
 @click.command("rebuild")
@@ -170,9 +173,10 @@ def index_group() -> None:
 @yes_option
 @output_option
 def rebuild(directories: tuple[Path, ...], config: Path | None, yes: bool, output: str) -> None:
-    """Build the indexes of these ledger directories again from their logs.
+    """Rebuild the indexes of these ledger directories from their logs.
 
-    The next boot treats the bookie as stopped uncleanly: fence, limbo, repair.
+    The next boot treats the stop before it as unclean: it fences all ledgers and puts those of
+    which entries may be missing into limbo, until a repair has checked them.
     """
     try:
         chosen, ledgers = _chosen(directories, config)
@@ -190,7 +194,7 @@ def rebuild(directories: tuple[Path, ...], config: Path | None, yes: bool, outpu
         fail(error)
     show_rows(rows, columns=("directory", "runs", "ledgers", "torn", "damage"), output=output)
     if any(row["damage"] for row in rows):
-        fail("the log itself is damaged: frames behind these places are missing", Exit.FINDINGS)
+        fail("the log itself is damaged: entries after these places are missing", Exit.FINDINGS)
 
 
 def _rebuild(directory: Path) -> dict[str, Any]:

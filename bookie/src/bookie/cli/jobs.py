@@ -1,7 +1,7 @@
-"""Jobs on a whole cluster: the options that they share, how one runs, what becomes of its result.
+"""Jobs on a whole cluster: the options that they share, how they run, where their results go.
 
-People run them, and the operator runs the same command lines: `--summary` and `--progress-file` are
-for whoever starts a job and is not there to read what it says.
+People run them, and the operator runs the same command lines. `--summary` and `--progress-file` are
+for a program that starts a job and reads later what came of it.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from bookie.repair.reports.progress_lines import LineWriter, ProgressFile, Say
 from bookie.repair.reports.result import Document, write_page, write_result
 
 Work = Callable[[Say], Coroutine[Any, Any, Document]]
-"""A job, given where its lines for people go; its result object."""
+"""A job: it gets the function that prints lines for people, and returns its result object."""
 FILE: Final = click.Path(path_type=Path, dir_okay=False)
 
 engine_option = click.option(
@@ -34,14 +34,15 @@ engine_option = click.option(
     type=click.Choice(CHOICES),
     default=AUTO,
     show_default=True,
-    help="What does the work; auto: by the number of ledgers. spark-kubernetes: in a Job's pod.",
+    help="What does the work. auto chooses by the number of ledgers; spark-kubernetes works only "
+    "in the pod of a Job.",
 )
 rate_option = click.option(
     "--bytes-per-second-per-bookie",
     "rate",
     type=click.IntRange(1),
     metavar="BYTES",
-    help="Copy at most so many bytes a second from and to each bookie.",
+    help="Copy at most this many bytes per second from and to each bookie.",
 )
 
 
@@ -50,17 +51,19 @@ class Digests:
     """Whether a job reads every copy, and how fast."""
 
     verify_digests: bool = option(
-        "--verify-digests", is_flag=True, help="Read every copy and verify its digest: bit rot."
+        "--verify-digests",
+        is_flag=True,
+        help="Read every copy and verify its digest, to find bit rot.",
     )
     read_rate: int | None = option(
         "--read-rate",
         type=click.IntRange(1),
         metavar="BYTES",
-        help="With --verify-digests: read at most so many bytes a second from each bookie.",
+        help="With --verify-digests: read at most this many bytes per second from each bookie.",
     )
 
     def settings(self) -> DigestSettings | None:
-        """None: trust the indexes."""
+        """The settings of that reading; None: no copies are read, the indexes are trusted."""
         if self.read_rate is not None and not self.verify_digests:
             raise click.UsageError("--read-rate needs --verify-digests")
         return DigestSettings(bytes_per_second=self.read_rate) if self.verify_digests else None
@@ -68,54 +71,55 @@ class Digests:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a command answers: people, programs, and a starter that reads only a summary."""
+    """How a command answers: for people, for programs, and in a short summary file."""
 
     output: str = option(
         "--output",
         type=FORMATS,
         default="table",
         show_default=True,
-        help="A table for people or JSON for programs.",
+        help="Print a table for people or JSON for programs.",
     )
     summary: Path | None = option(
         "--summary",
         type=FILE,
-        help="Write the counts here in at most 4096 bytes of JSON, or what went wrong.",
+        help="Write the counts, or what went wrong, to this file: at most 4096 bytes of JSON.",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class JobOutput(Answer):
-    """What becomes of a job's result, and who hears how far it is."""
+    """Where a job's result goes, and how it reports its progress."""
 
     result: Path | None = option(
         "--result",
         type=FILE,
-        help="Write the result object here, and a page for people beside it (.html).",
+        help="Write the result object to this file (JSON), and a page for people beside it (HTML).",
     )
     page: Path | None = option(
         "--html",
         type=FILE,
-        help="Write the page for people here: one file, nothing loaded from elsewhere.",
+        help="Write the page for people to this file; it loads nothing from elsewhere.",
     )
     progress: bool = option(
-        "--progress", is_flag=True, help="Progress lines on stderr, also without a terminal."
+        "--progress", is_flag=True, help="Write progress lines to stderr even without a terminal."
     )
     progress_file: Path | None = option(
-        "--progress-file", type=FILE, help="Keep the last line of progress here."
+        "--progress-file", type=FILE, help="Keep the latest line of progress in this file."
     )
 
     @property
     def say(self) -> Say:
-        """Where the job's lines for people go; stamped with the time where a log keeps them."""
+        """The function that prints the job's lines; each gets the time with --progress, for
+        logs."""
         printer = LineWriter(sys.stderr, always=self.progress, stamped=self.progress)
         return printer if self.progress_file is None else ProgressFile(self.progress_file, printer)
 
 
 def run_job(kind: str, work: Work, ending: JobOutput, *, tables: Path | None = None) -> NoReturn:
-    """Run a job to its end: its result goes where `ending` says, its exit code is the command's.
+    """Run a job, write its result where `ending` says, and exit with the job's exit code.
 
-    `tables`: where findings and copies go as Parquet.
+    `tables`: path for the findings and copies as Parquet.
     """
     document = outcome(kind, lambda: work(ending.say), ending)
     if ending.output == "json":
@@ -140,7 +144,8 @@ def outcome(
     *,
     code: Callable[[BookieError], Exit] = code_of,
 ) -> Document:
-    """What the work comes to. When it fails, that is said and left in the summary as well."""
+    """Run the work and return its result. An error is printed, and written to the summary as
+    well."""
     keep_libraries_quiet()
     try:
         return asyncio.run(work())
@@ -162,7 +167,7 @@ def write_answer(
     path: Path,
     answer: Answer,
 ) -> None:
-    """Write a job's result to a file; one that cannot be written fails the job."""
+    """Write a job's result to a file; if the file cannot be written, the job fails."""
     try:
         write(document, path)
     except OSError as error:
@@ -171,14 +176,14 @@ def write_answer(
 
 
 def _leave_failure(kind: str, error: Exception, code: Exit, answer: Answer) -> None:
-    """In the summary; one that cannot be written must not hide the error."""
+    """Write the error to the summary; if that fails too, the first error must stay visible."""
     if answer.summary is None:
         return
     message = str(error) or repr(error)
     try:
         write_summary(failure_of(kind, exit_code=code, message=message), answer.summary)
     except OSError as unwritten:
-        click.echo(f"error: no summary: {unwritten}", err=True)
+        click.echo(f"error: cannot write the summary: {unwritten}", err=True)
 
 
 def _write_tables(document: Document, path: Path) -> None:

@@ -1,6 +1,6 @@
-"""Groups that import a command's module only when it is used, and how the program ends.
+"""Command groups that import a command's module only when it runs, and how the program ends.
 
-A bookie process is started by `bookie serve`: it must not carry the client, repair and audit along.
+`bookie serve` is a long-running process: it must not load the client, repair and audit.
 """
 
 import importlib
@@ -35,7 +35,7 @@ class LazyGroup(click.Group):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """As click's, without the modules of commands: a person waits for it."""
+        """Complete as click does, but without importing the commands' modules: a person waits."""
         names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
         found = [CompletionItem(name, help=self._lazy[name][1]) for name in names]
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
@@ -46,7 +46,8 @@ class LazyGroup(click.Group):
 
 
 class Program(LazyGroup):
-    """The outermost group: an interrupt and a closed pipe end it quietly, with their own codes."""
+    """The outermost group: Ctrl-C or a closed pipe ends it without a traceback, with its own
+    code."""
 
     def main(  # type: ignore[override]
         self,
@@ -68,7 +69,7 @@ class Program(LazyGroup):
         sys.exit(code if isinstance(code, int) else Exit.OK)
 
     def invoke(self, ctx: click.Context) -> Any:
-        # grpc's core writes to the terminal by itself; its errors come to us as errors anyway.
+        # Keeps grpc from writing to the terminal: we get its errors as exceptions anyway.
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")
         try:
             return super().invoke(ctx)
@@ -77,7 +78,7 @@ class Program(LazyGroup):
 
 
 def _end_without_reader() -> NoReturn:
-    """What is still buffered goes nowhere, so that the end of the process does not complain."""
+    """Send buffered output to /dev/null, so that Python prints no error about it at exit."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""`bookie ledger …`: create, info, list, recover, delete; and the names of the other commands."""
+"""`bookie ledger create|info|list|recover|delete`, and where the other `ledger` commands are."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -33,15 +33,24 @@ from bookie.metadata.store import MetadataStore
 from bookie.protocol.ledger import LedgerMetadata
 
 COMMANDS: Final = {
-    "accept-loss": ("bookie.cli.accept:accept", "Close a ledger whose tail nobody can decide."),
+    "accept-loss": (
+        "bookie.cli.accept:accept",
+        "Close a ledger that cannot be recovered, accepting the loss.",
+    ),
     "create": ("bookie.cli.ledgers:create", "Create an empty ledger and leave it open."),
     "delete": ("bookie.cli.ledgers:delete", "Delete a ledger."),
-    "info": ("bookie.cli.ledgers:info", "What the metadata store says of a ledger."),
-    "list": ("bookie.cli.ledgers:list_ledgers", "Every ledger of the cluster."),
-    "read": ("bookie.cli.entries:read", "Read entries; every digest is checked."),
-    "recover": ("bookie.cli.ledgers:recover", "Fence, recover and close a ledger."),
-    "retract-loss": ("bookie.cli.retract:retract", "Take back that entries are lost."),
-    "tail": ("bookie.cli.entries:tail", "Follow a ledger as it is written."),
+    "info": ("bookie.cli.ledgers:info", "Show a ledger's metadata."),
+    "list": ("bookie.cli.ledgers:list_ledgers", "List every ledger of the cluster."),
+    "read": ("bookie.cli.entries:read", "Read entries and check their digests."),
+    "recover": (
+        "bookie.cli.ledgers:recover",
+        "Cut a ledger's writer off, recover the ledger and close it.",
+    ),
+    "retract-loss": (
+        "bookie.cli.retract:retract",
+        "Withdraw a wrong record that entries are lost.",
+    ),
+    "tail": ("bookie.cli.entries:tail", "Print entries as they are written."),
     "write": ("bookie.cli.entries:write", "Write a file or standard input into a new ledger."),
 }
 LISTED_AT_ONCE: Final = 64
@@ -50,12 +59,12 @@ LISTED_AT_ONCE: Final = 64
 
 @click.group("ledger", cls=LazyGroup, lazy=COMMANDS)
 def ledger_group() -> None:
-    """Ledgers: write, read, look, recover, delete."""
+    """Write, read, list, recover and delete ledgers."""
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerShape:
-    """How a new ledger is to be replicated and guarded."""
+    """The quorums and the digest type of a new ledger."""
 
     ensemble: int
     write_quorum: int
@@ -85,12 +94,12 @@ def shape_options(command: Command) -> Callable[..., Any]:
 
 
 class ClusterAddress(NamedTuple):
-    """Where a command's client finds the cluster."""
+    """Where a command finds the cluster."""
 
     url: str
     """Of the metadata store."""
     is_advertised: bool
-    """Bookies are reached where they advertise themselves to clients elsewhere."""
+    """True: reach bookies at the addresses that they advertise to clients in other networks."""
 
 
 def cluster_options(command: Command) -> Callable[..., Any]:
@@ -103,14 +112,14 @@ def cluster_options(command: Command) -> Callable[..., Any]:
     advertised_option = click.option(
         "--advertised",
         is_flag=True,
-        help="Reach bookies at the addresses that they advertise to clients elsewhere.",
+        help="Reach bookies at the addresses that they advertise to clients in other networks.",
     )
     return metadata_option(advertised_option(addressed))
 
 
 @asynccontextmanager
 async def opened(cluster: ClusterAddress) -> AsyncIterator[tuple[MetadataStore, Client]]:
-    """A store and a client on it, both closed at the end."""
+    """Open the metadata store and a client; both are closed at the end of the block."""
     settings = ClientSettings(pool=PoolSettings(is_advertised=cluster.is_advertised))
     async with store_at(cluster.url) as store, Client(store, settings=settings) as client:
         yield store, client
@@ -132,7 +141,7 @@ async def new_ledger(client: Client, shape: LedgerShape, *, password: bytes) -> 
 @cluster_options
 @output_option
 def create(cluster: ClusterAddress, output: str, password: bytes, shape: LedgerShape) -> None:
-    """Create an empty ledger and leave it open, as a writer that never came back would."""
+    """Create an empty ledger and leave it open, as if its writer had crashed."""
 
     async def work() -> dict[str, Any]:
         async with opened(cluster) as (_store, client):
@@ -147,7 +156,7 @@ def create(cluster: ClusterAddress, output: str, password: bytes, shape: LedgerS
 @metadata_option
 @output_option
 def info(metadata: str, output: str, ledger_id: int) -> None:
-    """What the metadata store says of a ledger."""
+    """Show a ledger's metadata, as the metadata store has it."""
 
     async def work() -> dict[str, Any]:
         async with store_at(metadata) as store:
@@ -158,7 +167,7 @@ def info(metadata: str, output: str, ledger_id: int) -> None:
 
 
 def ledger_json(metadata: LedgerMetadata) -> dict[str, Any]:
-    """A ledger's metadata; what only a closed ledger has is None before."""
+    """A ledger's metadata; last entry and length are None unless the ledger is closed."""
     closed = metadata.is_closed
     created = datetime.fromtimestamp(metadata.ctime_ms / 1000, UTC) if metadata.ctime_ms else None
     return {
@@ -197,7 +206,7 @@ def _fragments_text(row: dict[str, Any]) -> dict[str, Any]:
 @metadata_option
 @output_option
 def list_ledgers(metadata: str, output: str) -> None:
-    """Every ledger of the cluster. One that is deleted meanwhile is left out."""
+    """List every ledger of the cluster, except those that are deleted during the listing."""
 
     async def work() -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
@@ -230,7 +239,7 @@ async def _row_of(store: MetadataStore, ledger_id: LedgerId) -> dict[str, Any] |
     except NoSuchLedgerError:
         return None
     except MetadataFormatError as error:
-        # One that nobody can read must not hide the others.
+        # One unreadable ledger must not hide the others.
         return {"ledger_id": ledger_id, "state": "unreadable", "problem": str(error)}
 
 
@@ -240,7 +249,7 @@ async def _row_of(store: MetadataStore, ledger_id: LedgerId) -> dict[str, Any] |
 @cluster_options
 @output_option
 def recover(cluster: ClusterAddress, output: str, ledger_id: int, password: bytes) -> None:
-    """Fence, recover and close a ledger; its writer is cut off."""
+    """Cut the ledger's writer off (fence), find the last entry (recover) and close the ledger."""
 
     async def work() -> dict[str, Any]:
         async with opened(cluster) as (store, client):
@@ -256,8 +265,8 @@ def recover(cluster: ClusterAddress, output: str, ledger_id: int, password: byte
 @cluster_options
 @output_option
 def delete(cluster: ClusterAddress, output: str, ledger_id: int, yes: bool) -> None:
-    """Delete a ledger; bookies collect its entries later."""
-    ask(f"Delete ledger {ledger_id} and its entries for good?", yes=yes)
+    """Delete a ledger; the bookies remove its entries from their disks later."""
+    ask(f"Delete ledger {ledger_id} and its entries permanently?", yes=yes)
 
     async def work() -> None:
         async with opened(cluster) as (_store, client):

@@ -1,4 +1,4 @@
-"""`bookie limbo`: ledgers of which a bookie may have forgotten entries."""
+"""`bookie limbo`: list ledgers of which a bookie may have forgotten entries."""
 
 from typing import Any
 
@@ -14,14 +14,24 @@ from bookie.repair.look.grpc_control import GrpcControl
 
 
 @click.command("limbo")
-@click.option("--bookie", "bookies", multiple=True, metavar="ID", help="Only this bookie.")
-@click.option("--unchecked", is_flag=True, help="Also ledgers that only wait for their check.")
+@click.option(
+    "--bookie",
+    "bookies",
+    multiple=True,
+    metavar="ID",
+    help="Ask only this bookie; may be given again.",
+)
+@click.option(
+    "--unchecked",
+    is_flag=True,
+    help="List unchecked ledgers too: they need no recovery, only a check of their copies.",
+)
 @metadata_option
 @output_option
 def limbo(metadata: str, output: str, bookies: tuple[str, ...], unchecked: bool) -> None:
-    """Ledgers of which a bookie may have forgotten entries.
+    """List ledgers of which a bookie may have forgotten entries.
 
-    Exit code 4 when a bookie did not answer: what it has forgotten is not known then.
+    Exit code 4: a bookie did not answer, so nobody knows what it has forgotten.
     """
 
     async def work() -> list[dict[str, Any]]:

@@ -1,4 +1,5 @@
-"""The `bookie` command: names its commands; each one's module is loaded when it is asked for."""
+"""The `bookie` command: the names of its commands; a command's module is loaded only when it
+runs."""
 
 import os
 from typing import Final
@@ -13,28 +14,43 @@ COMMANDS: Final = {
     "collect": ("bookie.cli.collect:collect_group", "Approve a collection of deleted ledgers."),
     "completion": (
         "bookie.completion:completion",
-        "Print what makes a shell complete these commands.",
+        "Print the script with which a shell completes these commands.",
     ),
     "cookie": ("bookie.cli.cookies:cookie_group", "Show, approve and fix identities of disks."),
-    "decisions": ("bookie.cli.person_decisions:decisions", "What people decided about bookies."),
-    "drain": ("bookie.cli.drain:drain", "Move every ledger off a bookie that is to leave."),
-    "flush": ("bookie.cli.flush:flush", "Bring what a running bookie has accepted to disk."),
+    "decisions": (
+        "bookie.cli.person_decisions:decisions",
+        "Show what people have decided about bookies.",
+    ),
+    "drain": (
+        "bookie.cli.drain:drain",
+        "Move every ledger off a bookie, so that it can be removed.",
+    ),
+    "flush": (
+        "bookie.cli.flush:flush",
+        "Write all entries that a running bookie holds in memory to its disks.",
+    ),
     "read-only": (
         "bookie.cli.read_only:read_only",
-        "Let a bookie take no entries for a while.",
+        "Stop a bookie from taking new entries for a while.",
     ),
     "index": ("bookie.cli.folders:index_group", "Rebuild the index of a stopped bookie."),
-    "inspect": ("bookie.cli.folders:inspect", "What lies in a stopped bookie's directories."),
+    "inspect": (
+        "bookie.cli.folders:inspect",
+        "Show the contents of a stopped bookie's directories.",
+    ),
     "ledger": ("bookie.cli.ledgers:ledger_group", "Write, read, list, recover, delete ledgers."),
-    "limbo": ("bookie.cli.limbo:limbo", "Ledgers of which a bookie may have forgotten entries."),
+    "limbo": (
+        "bookie.cli.limbo:limbo",
+        "List ledgers of which a bookie may have forgotten entries.",
+    ),
     "metadata": (
         "bookie.cli.rollbacks:metadata_group",
-        "Who may change the store, and its rollbacks.",
+        "Check access rights in the metadata store; accept a rollback of it.",
     ),
-    "repair": ("bookie.cli.repair:repair", "Bring missing copies back and clear limbo."),
+    "repair": ("bookie.cli.repair:repair", "Make missing copies again and clear limbo."),
     "rereplicate": (
         "bookie.cli.rereplicate:rereplicate",
-        "New members for the ledgers of bookies that are gone for good.",
+        "Give the ledgers of permanently lost bookies new bookies.",
     ),
     "serve": ("bookie.cli.serve:serve", "Run one bookie."),
 }
@@ -48,13 +64,13 @@ COMMANDS: Final = {
     envvar=DIRECTORY_VARIABLE,
     show_envvar=True,
     metavar="DIRECTORY",
-    help="Credentials to show: tls.crt, tls.key, ca.crt. Without: in plain.",
+    help="Directory with tls.crt, tls.key and ca.crt. Without it, connections are not encrypted.",
 )
 def main(directory: str | None) -> None:
-    """Bookies that are safe without a journal: serve, look, audit, repair, drain.
+    """Run a BookKeeper bookie that is safe without a journal; audit, repair and drain bookies.
 
-    Exit codes: 0 done, 1 error, 2 wrong usage, 3 damage found, 4 not everything is known now,
-    5 refused for safety, 130 interrupted. `bookie serve` has its own.
+    Exit codes: 0 done, 1 error, 2 wrong usage, 3 damage found, 4 not everything can be known now, 5
+    refused for safety, 130 interrupted. `bookie serve` has its own exit codes.
     """
-    if directory:  # processes that a command starts, such as Spark's, are to have it as well
+    if directory:  # child processes, such as Spark's, need it as well
         os.environ[DIRECTORY_VARIABLE] = directory

@@ -1,7 +1,7 @@
-"""Options of commands as typed values: a group is a dataclass, each of its fields an `option`.
+"""Options of commands as typed values: a group is a dataclass, and each of its fields an `option`.
 
-A command takes one keyword argument for each of its groups, so that the words of an option, its
-type and its meaning stand in one place.
+A command takes one keyword argument for each of its groups. So the name of an option, its type and
+its help text stand in one place.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,12 +16,12 @@ Command = Callable[..., None]
 
 
 def option(*words: str, **settings: Any) -> Any:
-    """A field of a group, which people write as `click.option(*words, **settings)` says."""
+    """A field of a group; `words` and `settings` are the arguments of `click.option`."""
     return field(metadata={"words": words, "settings": settings})
 
 
 def grouped(**groups: type[Any]) -> Callable[[Command], Command]:
-    """Adds the options of these groups to a command, which gets each group by its keyword."""
+    """Add the options of these groups to a command; it gets each group as a keyword argument."""
     options = [one for group in groups.values() for one in fields(group)]
     names = {one.name for one in options}
 
@@ -41,5 +41,5 @@ def grouped(**groups: type[Any]) -> Callable[[Command], Command]:
 
 
 def taken(group: type[Group], values: Mapping[str, Any]) -> Group:
-    """The group with its options as click has parsed them."""
+    """A group, made from the option values that click has parsed."""
     return group(**{one.name: values[one.name] for one in fields(group)})  # type: ignore[arg-type]

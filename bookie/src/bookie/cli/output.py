@@ -1,7 +1,7 @@
 """How every command shows its answer: a table for people by default, JSON for programs.
 
-Answers go to stdout: one JSON document per call, or one object per line where there is no end
-(`tail`). Progress and complaints go to stderr; progress only when a person watches.
+Answers go to stdout: one JSON document per call, or one object per line from `tail`, which may
+never end. Progress and errors go to stderr; progress only when a person watches.
 """
 
 import base64
@@ -22,20 +22,20 @@ Row = Mapping[str, Any]
 
 FORMATS: Final = click.Choice(["table", "json"])
 WIDTH_UNBOUNDED: Final = 10_000
-"""Without a terminal a row is one line, however long: programs and logs read it."""
+"""Columns of a line without a terminal, so that a row is one line: programs and logs read it."""
 PAYLOAD_COLUMNS_MIN: Final = 20
 METER_STEPS: Final = 256
 """Of a progress bar at once."""
 ENTRY_COLUMNS: Final = "{:>10}  {:>9}  {}"
-"""Entry id, bytes, payload: of fixed width, since entries are shown as they come."""
+"""Entry id, bytes, payload: columns of fixed width, since entries are printed as they arrive."""
 
 
 def show_rows(
     rows: Iterable[Row], *, columns: Sequence[str], output: str, nothing: str = ""
 ) -> None:
-    """Rows as a table with these columns, or as a JSON list with every key.
+    """Print rows as a table with these columns, or as a JSON list with every key.
 
-    `nothing`: what a person reads instead of an empty table.
+    `nothing`: text for a person instead of an empty table.
     """
     shown = list(rows)
     if output == "json":
@@ -47,7 +47,7 @@ def show_rows(
 
 
 def table_text(rows: Iterable[Row], *, columns: Sequence[str]) -> str:
-    """A table with a heading per column; numbers to the right. See `rows`."""
+    """A table with a heading for each column; columns of numbers are aligned right. See `rows`."""
     shown = list(rows)
     headings = [_title(column).upper() for column in columns]
     numbers = {
@@ -60,7 +60,7 @@ def table_text(rows: Iterable[Row], *, columns: Sequence[str]) -> str:
 
 
 def show_fields(fields: Row, *, output: str) -> None:
-    """One object: `name  value` lines, or JSON."""
+    """Print one object as `name  value` lines, or as JSON."""
     if output == "json":
         click.echo(_json(fields))
         return
@@ -75,9 +75,10 @@ def fields_text(fields: Row) -> str:
 def entry_rows(
     output: str, *, one_per_line: bool = False
 ) -> Iterator[Callable[[int, bytes], None]]:
-    """Shows entries as they come, none kept. JSON: one list, or an object per line, at once.
+    """Give a function that prints one entry at once. JSON: one list, or with `one_per_line`
+    objects.
 
-    After an error the list stays without its end, so that no program takes it for complete.
+    After an error the list has no closing bracket, so that no program takes it for complete.
     """
     shown = 0
     is_list = output == "json" and not one_per_line
@@ -86,7 +87,7 @@ def entry_rows(
 
     def show(entry_id: int, payload: bytes) -> None:
         nonlocal shown
-        # What comes first is written with the first entry: an error before it leaves stdout empty.
+        # The heading is written with the first entry, so that an earlier error leaves stdout empty.
         if output != "json":
             heading = "" if shown else ENTRY_COLUMNS.format("ENTRY ID", "BYTES", "PAYLOAD\n")
             text = _visible(payload, columns=columns)
@@ -109,7 +110,7 @@ def entry_rows(
 
 
 def _entry_json(entry_id: int, payload: bytes) -> dict[str, Any]:
-    """`payload` when it is text, else `payload_base64`."""
+    """An entry as JSON, with `payload` if it is UTF-8 text, otherwise `payload_base64`."""
     fields: dict[str, Any] = {"entry_id": entry_id, "bytes": len(payload)}
     try:
         return fields | {"payload": payload.decode()}
@@ -131,16 +132,16 @@ def _payload_columns() -> int:
 
 
 def say(line: str) -> None:
-    """A line on what is going on, for a person who watches."""
+    """Print a line about what happens now, if a person watches at a terminal."""
     if sys.stderr.isatty():
         click.echo(line, err=True)
 
 
 @contextmanager
 def progress(text: str, *, total: int | None, unless_shown: bool = False) -> Iterator["Meter"]:
-    """A progress bar on stderr while a person watches; otherwise silent.
+    """Show a progress bar on stderr, if a person watches at a terminal.
 
-    `unless_shown`: nor while the answer itself goes to the terminal as it comes.
+    `unless_shown`: no bar either while the answer itself is printed to the terminal.
     """
     watched = sys.stderr.isatty() and not (unless_shown and _watched())
     bar = Progress(
@@ -151,7 +152,7 @@ def progress(text: str, *, total: int | None, unless_shown: bool = False) -> Ite
         console=Console(stderr=True),
         disable=not watched,
         transient=True,
-        redirect_stdout=False,  # the answer is for stdout, wherever that leads
+        redirect_stdout=False,  # stdout is for the answer, whether a terminal or a file
         redirect_stderr=False,
     )
     with bar:
@@ -159,7 +160,8 @@ def progress(text: str, *, total: int | None, unless_shown: bool = False) -> Ite
 
 
 class Meter:
-    """Moves one progress bar, now and then: a call for each entry must cost nothing."""
+    """Moves a progress bar once in METER_STEPS steps, so that a call for each entry costs
+    little."""
 
     def __init__(self, bar: Progress, task: Any) -> None:
         self._bar = bar
@@ -179,7 +181,7 @@ def _watched() -> bool:
 
 
 def _rendered(view: RenderableType) -> str:
-    """As text, so that one place writes to stdout, whatever becomes of its reader."""
+    """Render to text, so that only one place writes to stdout and handles a closed pipe."""
     console = Console(
         width=None if _watched() else WIDTH_UNBOUNDED,
         force_terminal=_watched(),

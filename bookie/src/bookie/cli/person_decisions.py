@@ -1,4 +1,4 @@
-"""`bookie decisions`: what people decided about bookies, and who."""
+"""`bookie decisions`: show what people have decided about bookies, and who decided."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -20,13 +20,20 @@ COLUMNS = ("bookie", "at", "kind", "by", "about")
 
 
 @click.command("decisions")
-@click.option("--bookie", "bookies", multiple=True, metavar="ID", help="Only this bookie.")
+@click.option(
+    "--bookie",
+    "bookies",
+    multiple=True,
+    metavar="ID",
+    help="Ask only this bookie; may be given again.",
+)
 @metadata_option
 @output_option
 def decisions(metadata: str, output: str, bookies: tuple[str, ...]) -> None:
-    """What people decided about bookies that run: approvals, losses accepted or taken back.
+    """Show what people have decided about running bookies.
 
-    Exit code 4 when a bookie did not answer.
+    Decisions are approvals, accepted losses and withdrawn loss records; each bookie keeps its own.
+    Exit code 4: a bookie did not answer.
     """
 
     async def work() -> tuple[list[dict[str, Any]], list[str]]:
@@ -48,7 +55,7 @@ def decisions(metadata: str, output: str, bookies: tuple[str, ...]) -> None:
         return rows, silent
 
     rows, silent = run(work())
-    show_rows(rows, columns=COLUMNS, output=output, nothing="nobody decided anything")
+    show_rows(rows, columns=COLUMNS, output=output, nothing="no decisions")
     if silent:
         fail(f"no answer, so not everything is known ({'; '.join(silent)})", Exit.UNDECIDED)
 

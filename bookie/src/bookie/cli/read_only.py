@@ -1,4 +1,4 @@
-"""`bookie read-only`: let one bookie take no new entries for a while, or take them again."""
+"""`bookie read-only`: stop a bookie from taking new entries, or let it take them again."""
 
 from typing import Final
 
@@ -15,13 +15,13 @@ DEADLINE_S: Final = 10.0
 
 @click.command("read-only")
 @click.argument("bookie", metavar="BOOKIE")
-@click.option("--off", is_flag=True, help="Let it take new entries again instead.")
+@click.option("--off", is_flag=True, help="Let the bookie take new entries again.")
 @metadata_option
 @output_option
 def read_only(metadata: str, output: str, bookie: str, off: bool) -> None:
-    """Let BOOKIE take no new entries until it is asked again, or restarted.
+    """Stop BOOKIE from taking new entries, until --off or its next restart.
 
-    Writers go on with other bookies; it serves what it has, and recoveries may still write to it.
+    Writers continue with other bookies. BOOKIE still serves reads, and recoveries may write to it.
     """
     known = run(registered(metadata, BookieId(bookie)))
     call = Call(known.meant, DEADLINE_S)

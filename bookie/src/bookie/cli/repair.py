@@ -1,4 +1,4 @@
-"""`bookie repair`: recovers limbo ledgers, copies what is missing, has marks cleared."""
+"""`bookie repair`: recover limbo ledgers, copy what is missing, ask bookies to clear marks."""
 
 from dataclasses import dataclass
 
@@ -16,27 +16,27 @@ from bookie.repair.runs import repair_cluster
 
 @dataclass(frozen=True, slots=True)
 class RepairOptions:
-    """Which ledgers a repair looks after, and where it remembers those that are done."""
+    """Which ledgers a repair checks, and whether it remembers those that are done."""
 
     bookies: tuple[str, ...] = option(
         "--bookie",
         multiple=True,
         metavar="ID",
-        help="Only the marks of this bookie; may be given again. "
-        "Without it: all bookies and ledgers.",
+        help="Repair only ledgers that this bookie has marked; may be given again. "
+        "Default: all bookies and all ledgers.",
     )
     every_ledger: bool = option(
-        "--every-ledger", is_flag=True, help="Look after ledgers without marks as well."
+        "--every-ledger", is_flag=True, help="Repair ledgers without marks as well."
     )
     checkpoint: str | None = option(
         "--checkpoint",
         metavar="metadata",
-        help="Remember in the metadata store what was done: a repair that was cut off goes on from "
-        "there. The name of a folder does the same; nothing is kept in it any more.",
+        help="Remember in the metadata store which ledgers are done, so that an interrupted repair "
+        "continues there. The name of a folder does the same, but nothing is kept in the folder.",
     )
 
     def request(self, engine: str, digests: Digests, *, rate: int | None) -> RepairRequest:
-        """What these options ask for."""
+        """The request that these options make."""
         return RepairRequest(
             tuple(map(BookieId, self.bookies)),
             engine,
@@ -61,6 +61,6 @@ def repair(
     digests: Digests,
     ending: JobOutput,
 ) -> None:
-    """Recover limbo ledgers, copy what is missing, and ask the bookies to clear their marks."""
+    """Recover ledgers in limbo, copy missing entries, and ask the bookies to clear their marks."""
     request = options.request(engine, digests, rate=rate)
     run_job("repair", lambda say: repair_cluster(metadata, request, say=say), ending)

@@ -1,4 +1,4 @@
-"""`bookie rereplicate`: new members for the ledgers of bookies that are gone for good."""
+"""`bookie rereplicate`: give the ledgers of permanently lost bookies new bookies."""
 
 import click
 
@@ -13,7 +13,9 @@ from bookie.repair.runs import rereplicate_cluster
 
 @click.command("rereplicate")
 @click.argument("bookies", nargs=-1, metavar="[BOOKIE]...")
-@click.option("--force", is_flag=True, help="Also while re-replication is switched off.")
+@click.option(
+    "--force", is_flag=True, help="Work even while BookKeeper's re-replication is switched off."
+)
 @rate_option
 @engine_option
 @yes_option
@@ -28,14 +30,15 @@ def rereplicate(
     yes: bool,
     ending: JobOutput,
 ) -> None:
-    """Give every ledger of bookies that are gone for good new members, copied from the others.
+    """Replace permanently lost bookies in all their ledgers, copying entries from other bookies.
 
-    And whatever is marked as under-replicated, by BookKeeper's auditor too: without BOOKIE only
-    that. May be stopped and run again.
+    It also restores ledgers that are marked as under-replicated in the metadata store, for example
+    by BookKeeper's auditor; without BOOKIE it does only that. You may stop the command and run it
+    again.
     """
     if bookies:
         gone = ", ".join(bookies)
-        ask(f"{gone}: gone for good, with all that was on the disks; go on without?", yes=yes)
+        ask(f"Are {gone} permanently lost, with everything on their disks?", yes=yes)
     request = RereplicateRequest(
         tuple(map(BookieId, bookies)),
         engine,

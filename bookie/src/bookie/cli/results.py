@@ -1,7 +1,7 @@
-"""Result objects as a person wants to read them: verdict, numbers, trouble.
+"""Prints the result of an audit, repair, drain or re-replication for people.
 
-Of audits, repairs, drains and re-replications. The whole object is what `--output json` and
-`--result` give (docs/repair-result.md).
+It prints the verdict, the numbers and the problems; `--output json` and `--result` give the whole
+object (docs/repair-result.md).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,12 +17,12 @@ from bookie.repair.reports.page import VERDICTS
 Document = Mapping[str, Any]
 
 ROWS_MAX: Final = 20
-"""Rows of trouble shown to a person; the rest is counted."""
+"""Rows of one kind of problem that are printed; the others are only counted."""
 RANGES_MAX: Final = 5
 
 
 def show_result(document: Document) -> None:
-    """A result object on stdout."""
+    """Print a result object on stdout."""
     counts = document.get("audit_after") or document["audit"]
     fields: dict[str, Any] = {"verdict": _verdict(document)}
     if document["kind"] == "repair":

@@ -1,4 +1,4 @@
-"""`bookie ledger retract-loss`: a person takes a wrong loss record back."""
+"""`bookie ledger retract-loss`: a person withdraws a wrong loss record."""
 
 import re
 from typing import Final
@@ -28,9 +28,9 @@ RANGE: Final = re.compile(r"([0-9]+)(?:-([0-9]+))?")
 @click.option(
     "--entries",
     metavar="FIRST-LAST",
-    help="Only these, such as 5-9 or 7; without it all that is recorded as lost of the ledger.",
+    help="Only these entries, such as 5-9 or 7. Default: all recorded losses of the ledger.",
 )
-@click.option("--reason", required=True, help="Why the record is wrong; kept by the bookies.")
+@click.option("--reason", required=True, help="Why the record is wrong; the bookies keep it.")
 @click.option("--by", default=user_name, show_default="you", help="Who decides.")
 @yes_option
 @grouped(answer=Answer)
@@ -44,14 +44,14 @@ def retract(
     yes: bool,
     answer: Answer,
 ) -> None:
-    """Take back that entries of a ledger are lost: the record was wrong.
+    """Withdraw a wrong record that entries of a ledger are lost.
 
-    Each bookie with such a record forgets it and keeps who asked for that. Where an entry may have
-    been denied on the word of the record its ledger goes into limbo, until a repair has looked. The
-    end of a closed ledger stays.
+    Each bookie that has such a record deletes it and keeps the name of the person who asked.
+    Because of the record, the bookie may have denied that the entries exist; then the ledger goes
+    into limbo there until a repair has checked it. The end of a closed ledger does not change.
     """
     chosen = _range(entries)
-    ask(f"Call what is recorded as lost of ledger {ledger_id} lost no more?", yes=yes)
+    ask(f"Withdraw the records that entries of ledger {ledger_id} are lost?", yes=yes)
 
     async def work() -> Document:
         async with open_cluster(metadata) as cluster:
@@ -69,11 +69,14 @@ def retract(
         fail(f"refused by {said}", Exit.REFUSED)
     if found["silent"]:
         names = ", ".join(found["silent"])
-        fail(f"no answer from {names}, who may have such a record: ask again", Exit.UNDECIDED)
+        fail(
+            f"no answer from {names}, which may have such a record: run the command again",
+            Exit.UNDECIDED,
+        )
 
 
 def _range(text: str | None) -> EntrySet:
-    """None of the entries when nothing is named."""
+    """Parse --entries; empty when it is not given."""
     if text is None:
         return EMPTY
     found = RANGE.fullmatch(text)

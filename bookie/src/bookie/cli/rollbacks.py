@@ -1,4 +1,4 @@
-"""`bookie metadata accept-rollback`: a person goes on with a metadata store that was put back."""
+"""`bookie metadata accept-rollback`: a person accepts a metadata store that was rolled back."""
 
 from dataclasses import replace
 from typing import Final
@@ -23,19 +23,22 @@ from bookie.metadata.store import StoredBoot
 from bookie.user import user_name
 
 COMMANDS: Final = {
-    "acls": ("bookie.cli.acls:acls", "Who may change which znode, and whether that is right."),
+    "acls": (
+        "bookie.cli.acls:acls",
+        "Compare the access list of each znode with what it should be.",
+    ),
     "accept-rollback": (
         "bookie.cli.rollbacks:accept_rollback",
-        "Go on with a metadata store that was put back.",
+        "Let a bookie continue with a metadata store that was rolled back.",
     ),
 }
 WRITES_MAX: Final = 5
-"""A serving bookie confirms itself meanwhile; it does so every few seconds."""
+"""Attempts to write: a serving bookie changes the same value every few seconds."""
 
 
 @click.group("metadata", cls=LazyGroup, lazy=COMMANDS)
 def metadata_group() -> None:
-    """The metadata store: who may change it, and what to do where it was put back."""
+    """The metadata store: who may change it, and what to do after a rollback."""
 
 
 @click.command("accept-rollback")
@@ -45,15 +48,19 @@ def metadata_group() -> None:
 @metadata_option
 @output_option
 def accept_rollback(metadata: str, output: str, bookie: str, by: str, yes: bool) -> None:
-    """Let BOOKIE collect again, though the metadata store is older than what it saw there.
+    """Let BOOKIE remove deleted ledgers again, though the metadata store was rolled back.
 
-    Only when no newer state of the store is left anywhere: ledgers that were created since are lost
-    to their owners, and what the bookie has of them goes after the collection's grace.
+    Do this only when no newer state of the store exists anywhere. The store no longer knows ledgers
+    that were created after that state: they are lost, and after the grace period of the collection
+    the bookie removes their entries.
     """
     bookie_id = BookieId(bookie)
     found = run(_rollback(metadata, bookie_id))
     if not found:
-        fail(f"{bookie} saw no metadata store that was put back: nothing to accept", Exit.REFUSED)
+        fail(
+            f"{bookie} saw no rollback of the metadata store: there is nothing to accept",
+            Exit.REFUSED,
+        )
     ask(f"{bookie} saw an older metadata store: {found}. Accept it as it is?", yes=yes)
     run(_accept(metadata, bookie_id))
     show_fields({"bookie": bookie, "accepted": found, "accepted_by": by}, output=output)
@@ -64,7 +71,7 @@ async def _rollback(metadata: str, bookie_id: BookieId) -> str:
         found = await store.read_boot(bookie_id)
     if found is None:
         raise UnavailableError(
-            f"the metadata store knows no boot of {bookie_id}: it writes one when it is up"
+            f"the metadata store has no boot of {bookie_id}: the bookie writes one when it starts"
         )
     return found.value.rolled_back
 
@@ -80,4 +87,4 @@ async def _accept(metadata: str, bookie_id: BookieId) -> StoredBoot:
                 return (await store.write_boot(bookie_id, accepted, version=found.version)).value
             except MetadataConflictError:
                 continue
-        raise UnavailableError(f"the boot of {bookie_id} changes all the time: try again")
+        raise UnavailableError(f"the boot record of {bookie_id} keeps changing: try again")

@@ -18,7 +18,8 @@ from bookie.server.log_rate import LogRate
 from bookie.server.settings import BookieSettings, load_settings
 
 GC_THRESHOLD = 50_000
-"""The run path makes few cycles; collecting rarely keeps pauses rare."""
+"""Objects allocated between two garbage collections: adds make few reference cycles, and rare
+collections mean rare pauses."""
 
 
 @click.command("serve")
@@ -26,7 +27,7 @@ GC_THRESHOLD = 50_000
     "--config",
     type=click.Path(path_type=Path, dir_okay=False),
     required=True,
-    help="Settings file (YAML); BOOKIE_<SECTION>__<KEY> variables override it.",
+    help="Settings file (YAML). Environment variables BOOKIE_<SECTION>__<KEY> override its values.",
 )
 @click.option(
     "--log-level",
@@ -35,9 +36,9 @@ GC_THRESHOLD = 50_000
     show_default=True,
 )
 def serve(config: Path, log_level: str) -> None:
-    """Run one bookie.
+    """Run one bookie until SIGTERM or SIGINT.
 
-    Exit codes: 0 clean stop, 1 error, 2 settings, 3 boot refused, 4 a disk failed.
+    Exit codes: 0 clean stop, 1 error, 2 wrong settings, 3 boot refused, 4 a disk failed.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(LogRate())
@@ -66,7 +67,7 @@ async def _run(settings: BookieSettings) -> ExitCode:
 
 
 def _loop_factory() -> Any:
-    """uvloop's loop when it is installed; everything works without it."""
+    """Make uvloop's event loop where uvloop is installed, otherwise asyncio's."""
     try:
         return importlib.import_module("uvloop").new_event_loop
     except ImportError:

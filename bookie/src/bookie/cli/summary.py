@@ -1,8 +1,8 @@
-"""The result object in a few thousand bytes: what a pod's termination message can carry.
+"""The summary of a result: at most 4096 bytes, which fit in a pod's termination message.
 
 `bookie repair`, `audit` and the other jobs write it with `--summary PATH`, also when they fail; the
-operator reads it back. Counts stay, lists become numbers and first rows, texts are cut: it is
-always one whole JSON object. docs/repair-result.md lists the fields.
+operator reads it. It keeps counts, replaces lists by their length and first rows, and cuts texts,
+so that it is always one whole JSON object. docs/repair-result.md lists the fields.
 """
 
 import json
@@ -27,7 +27,7 @@ _SAME: Final = (
 
 
 def summary_of(document: Mapping[str, Any]) -> Document:
-    """The counts of a result object, and of its lists the length and the beginning."""
+    """The counts of a result object, and the length and first rows of its lists."""
     blocked = document.get("blocked") or []
     blocks = len(blocked) + int(document.get("blocked_left_out") or 0)
     accepted = [row["ledger_id"] for row in document.get("accepted_losses") or ()]
@@ -44,12 +44,12 @@ def summary_of(document: Mapping[str, Any]) -> Document:
 
 
 def failure_of(kind: str, *, exit_code: int, message: str) -> Document:
-    """The summary of work that came to no result."""
+    """The summary of work that failed."""
     return {"kind": kind, "exit_code": exit_code, "message": message}
 
 
 def summary_bytes(summary: Mapping[str, Any], *, bytes_max: int = SUMMARY_BYTES_MAX) -> bytes:
-    """One JSON object of at most `bytes_max` bytes: what is longest is cut first."""
+    """One JSON object of at most `bytes_max` bytes: the longest parts are cut first."""
     parts = {name: _cut(value) for name, value in summary.items()}
     while len(encoded := _encode(parts)) > bytes_max:
         longest = max(parts, key=lambda name: (len(_encode(parts[name])), name))
@@ -58,7 +58,8 @@ def summary_bytes(summary: Mapping[str, Any], *, bytes_max: int = SUMMARY_BYTES_
 
 
 def write_summary(summary: Mapping[str, Any], path: Path) -> None:
-    """Into the file itself: a termination log is mounted, nothing may be renamed over it."""
+    """Write into the file itself: a termination log is a mount, so no file can be renamed over
+    it."""
     path.write_bytes(summary_bytes(summary))
 
 
@@ -76,12 +77,12 @@ def _cut(value: Any) -> Any:
 
 def _encode(value: Any) -> bytes:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    # What is no character (half a surrogate pair) stays legal JSON as an escape.
+    # Half a surrogate pair is no character; as an escape it is legal JSON.
     return text.encode("utf-8", "backslashreplace")
 
 
 def _halve(parts: dict[str, Any], name: str) -> None:
-    """Shorten this part, or take it out when there is nothing left to shorten."""
+    """Shorten this part, or remove it when it cannot be shortened."""
     value = parts[name]
     if isinstance(value, str | list) and len(value) > 1:
         parts[name] = value[: len(value) // 2]
