@@ -1,4 +1,4 @@
-"""Who may come to the stock port, beside TLS; and Secrets that people bring, by their names."""
+"""How clients authenticate on the stock port, beside TLS; and names of Secrets that people make."""
 
 from enum import StrEnum
 from typing import Annotated, Final, Self
@@ -10,19 +10,20 @@ from bookie_operator.model.base import Resource, rule
 SecretName = Annotated[
     str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)
 ]
-"""Name of a Secret in the cluster's namespace; on the local platform of a folder of `DIR/secrets`,
-with a file for each key."""
+"""Name of a Secret in the cluster's namespace. On the local platform it is a folder in
+`DIR/secrets` with a file for each key."""
 
 
 class Mechanism(StrEnum):
-    """A way in to the stock port."""
+    """A way to authenticate on the stock port."""
 
     TLS = "tls"
     DIGEST_MD5 = "digest-md5"
 
 
 class Authentication(Resource):
-    """What BookKeeper's own clients must show before they may ask anything on the stock port."""
+    """How BookKeeper's own clients must authenticate before they may send requests to the stock
+    port."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -40,12 +41,12 @@ class Authentication(Resource):
         tuple[Mechanism, ...],
         Field(min_length=1, max_length=2, json_schema_extra={"x-kubernetes-list-type": "set"}),
     ]
-    """Ways in, each of which is enough: `tls`, a client certificate, and `digest-md5`, a password
-    by SASL. Where `tls.mode` is Required every client shows a certificate; with digest-md5 alone
-    it shows a password as well."""
+    """Ways to authenticate; a client needs one of them: `tls`, a client certificate, or
+    `digest-md5`, a password by SASL. If `tls.mode` is Required, every client shows a certificate
+    anyway; with only digest-md5 here, it must also give a password."""
     users_secret: SecretName | None = None
-    """Secret with the users of digest-md5 under the key `users`, lines `NAME:bookkeeper:KEY` as
-    htdigest writes them. Changed users count without a restart."""
+    """Secret with the users for digest-md5 under the key `users`: lines `NAME:bookkeeper:KEY`, as
+    htdigest writes them. Changes take effect without a restart."""
 
     @model_validator(mode="after")
     def _users_are_somewhere(self) -> Self:

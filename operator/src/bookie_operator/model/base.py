@@ -1,8 +1,8 @@
-"""Ground of all resources: the API group, the pydantic configuration, object metadata.
+"""Basis of all resources: the API group, the pydantic configuration, object metadata.
 
-Python names are snake_case, manifests camelCase. Defaults live in the models and so in the CRDs'
-schemas; the operator parses leniently (an older operator meets a newer object), people's manifests
-are parsed strictly (`manifest.py`).
+Names are snake_case in Python and camelCase in manifests. The models have the defaults, and so the
+CRDs' schemas have them. The operator ignores unknown fields, since it may be older than an object;
+people's manifests must not have any (`manifest.py`).
 """
 
 from typing import Annotated, Any, ClassVar, Final
@@ -43,7 +43,7 @@ OPEN_OBJECT: Final[dict[str, Any]] = {
     "type": "object",
     "x-kubernetes-preserve-unknown-fields": True,
 }
-"""Schema of a part whose inside is Kubernetes's, and judged by its API server."""
+"""Schema of a part that Kubernetes defines and its API server checks."""
 
 
 class Resource(BaseModel):
@@ -59,16 +59,16 @@ class Resource(BaseModel):
     )
 
     def as_dict(self) -> dict[str, Any]:
-        """The object as manifests spell it: camelCase, JSON types, absent values left out."""
+        """The object as in a manifest: camelCase, JSON types, without absent values."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 class StatusPart(Resource):
-    """A part of a status: what may be left out, and is empty, is left out.
+    """A part of a status; its JSON has no empty optional fields.
 
-    `kubectl describe` shows whatever is there, and a status was 300 lines of mostly nothing.
-    Figures stay: 0 is something that is known. `untouched`: sections that are left out, too, while
-    they are as they were before anything happened.
+    Otherwise `kubectl describe` would show 300 lines that are mostly empty. Numbers stay, since 0
+    is information. `untouched`: names of sections that are also left out while they still have
+    their default value.
     """
 
     untouched: ClassVar[frozenset[str]] = frozenset()
@@ -96,13 +96,13 @@ class ObjectMeta(Resource):
     namespace: ShortText = ""
     """Namespace of the object; empty on the local platform."""
     uid: ShortText = ""
-    """Identity of this very object: another one of the same name has another."""
+    """Id of this object; a later object of the same name has another one."""
     generation: Annotated[int, Field(ge=0)] = 0
-    """Counts changes of the spec, as the API server does; 0 = it does not say."""
+    """Number of changes of the spec, as the API server counts them; 0 = not known."""
     resource_version: ShortText = ""
-    """State of the object that was read, for writes that must not miss a change."""
+    """Version of the object as it was read, so that a write cannot overwrite another change."""
     deletion_timestamp: ShortText = ""
-    """When somebody asked for its deletion; empty = nobody has."""
+    """When somebody asked to delete it; empty = nobody has."""
     annotations: dict[str, str] = Field(default_factory=dict)
     """Annotations, as people and other programs wrote them."""
 

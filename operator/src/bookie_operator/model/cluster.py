@@ -1,7 +1,8 @@
 """BookieCluster: what a person asks for. Its status is in `status.py`, its CRD in `crd.py`.
 
-Every rule stands twice: as a validator here, whose message names field, found and expected, and as
-a CEL rule for the API server. `check_transition` holds the rules about changes of a live cluster.
+Every rule exists twice: as a validator here, whose message names the field, what was found and what
+is expected, and as a CEL rule for the API server. `check_transition` has the rules about changes of
+a live cluster.
 """
 
 import itertools
@@ -52,7 +53,7 @@ def size_bytes(size: str) -> int:
 
 
 def is_smaller(size: str, wanted: str) -> bool:
-    """False also of a size that is not written as ours are: somebody else's claim."""
+    """Whether `size` is less than `wanted`; False for a size in a format that we do not write."""
     try:
         return size_bytes(size) < size_bytes(wanted)
     except (KeyError, ValueError):
@@ -75,7 +76,7 @@ class AckMode(StrEnum):
 
 
 class FixPolicy(StrEnum):
-    """Who decides that a bookie may take a replaced disk as its own."""
+    """Who decides that a bookie may use a replaced disk."""
 
     AUTO = "Auto"
     APPROVE = "Approve"
@@ -108,8 +109,8 @@ Quantity = Annotated[
     StringConstraints(pattern=_QUANTITY, max_length=32),
     WithJsonSchema({"x-kubernetes-int-or-string": True, "pattern": _QUANTITY, "maxLength": 32}),
 ]
-"""Such as `50m`, `1` (also as a number) or `256Mi`. A wrong one is refused here: as part of a pod
-template it would be found only when the pod cannot be made."""
+"""A quantity such as `50m`, `1` (also as a number) or `256Mi`. A wrong one is refused here; in a
+pod template it would only be found when the pod cannot be created."""
 Quantities = Annotated[dict[str, Quantity], Field(max_length=16)]
 Labels = Annotated[dict[str, ShortText], Field(max_length=32)]
 Ordinal = Annotated[int, Field(ge=0, le=REPLICAS_MAX - 1)]
@@ -117,66 +118,69 @@ Ordinal = Annotated[int, Field(ge=0, le=REPLICAS_MAX - 1)]
 
 
 class PodResources(Resource):
-    """What a pod asks of its node; no limit unless one is written."""
+    """CPU and memory that a pod requests, and its limits; without limits it has none."""
 
     requests: Quantities = Field(default_factory=dict)
-    """What the scheduler keeps free for the pod, by resource, such as `cpu: 50m` or `memory:
+    """How much the scheduler reserves for the pod, by resource, such as `cpu: 50m` or `memory:
     256Mi`."""
     limits: Quantities = Field(default_factory=dict)
-    """What the pod may use at most, by resource; a bookie above its memory limit is killed, which
-    is an unclean stop."""
+    """How much the pod may use at most, by resource. A bookie that exceeds its memory limit is
+    killed, which is an unclean stop."""
 
 
 class Toleration(Resource):
-    """A taint of nodes that pods bear, as in a pod."""
+    """A taint of nodes that the pods tolerate, with the fields of a pod's toleration."""
 
     key: ShortText = ""
-    """Key of the taint; empty with operator Exists: every taint."""
+    """Key of the taint. Empty, with operator Exists: every taint."""
     operator: Literal["Equal", "Exists"] = "Equal"
     """`Equal`: the taint's value must be `value`; `Exists`: any value."""
     value: ShortText = ""
     """Value of the taint, with operator Equal."""
     effect: Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"] = ""
-    """Effect of the taint that is borne: NoSchedule, PreferNoSchedule or NoExecute; empty: every
-    effect."""
+    """Effect of the taint that is tolerated: NoSchedule, PreferNoSchedule or NoExecute. Empty:
+    every effect."""
     toleration_seconds: Annotated[int, Field(ge=0)] | None = None
-    """With effect NoExecute: how long the pod stays on such a node, in seconds; absent: for
-    good."""
+    """With effect NoExecute: how long the pod may stay on such a node, in seconds. Absent: without
+    limit."""
 
 
 class Scheduling(Resource):
-    """Where bookies may run. They keep apart from each other by `topologyKey`."""
+    """On which nodes bookies may run; `topologyKey` keeps them apart from each other."""
 
     node_selector: Labels = Field(default_factory=dict)
-    """Labels that a node must have, such as `disktype: ssd`; empty: every node."""
+    """Labels that a node must have, such as `disktype: ssd`. Empty: bookies may run on every
+    node."""
     tolerations: Annotated[tuple[Toleration, ...], Field(max_length=32)] = ()
-    """Taints of nodes that bookies, and jobs that need their volumes, bear."""
+    """Taints of nodes that bookies tolerate, and jobs that need bookies' volumes."""
     topology_key: ShortText = "kubernetes.io/hostname"
-    """Label of nodes by which bookies keep apart: two of one value share a fate. By default a node
-    each."""
+    """Label of nodes that keeps bookies apart: two bookies should not run on nodes with the same
+    value. By default they should not run on the same node."""
     required: bool = False
-    """True: two bookies never share a topology domain, even when one then has to wait."""
+    """True: two bookies never run on nodes with the same value of `topologyKey`, even if one must
+    wait. False: this is only preferred."""
     priority_class_name: ShortText = ""
-    """Name of a PriorityClass for bookies; empty: the cluster's default priority."""
+    """Name of a PriorityClass for bookies. Empty: the default priority of the Kubernetes
+    cluster."""
 
 
 class Disk(Resource):
-    """One volume of every bookie. Name, role and order are fixed for the cluster's life."""
+    """A volume that every bookie has. Name, role and order cannot change."""
 
     name: Annotated[str, StringConstraints(pattern=NAME_PATTERN, max_length=20)]
-    """Name of the disk, a DNS label of at most 20 characters, such as `ledger-0`; part of its
-    claim's name."""
+    """Name of the disk: a DNS label of at most 20 characters, such as `ledger-0`. It is part of the
+    name of the volume claim."""
     role: DiskRole
-    """`journal`, exactly one of each bookie, or `ledger`, one or more."""
+    """`journal` or `ledger`. A bookie has exactly one journal and one or more ledger disks."""
     size: Size = "10Gi"
-    """Size of its volume, such as `10Gi`; it can grow, and never shrinks."""
+    """Size of the volume, such as `10Gi`. It can grow but not shrink."""
     storage_class: ShortText = ""
-    """Empty: the cluster's default class. Changed, it counts for volumes that are made from then
-    on; status.blocked names those of another class."""
+    """Storage class of the volume. Empty: the default class of the Kubernetes cluster. A change
+    affects only volumes that are made later; `status.blocked` names volumes of another class."""
 
 
 class Storage(Resource):
-    """What each bookie stores on."""
+    """Volumes on which each bookie stores its data."""
 
     disks: Annotated[
         tuple[Disk, ...],
@@ -210,7 +214,7 @@ class Storage(Resource):
         ),
     ]
     """Volumes of each bookie: one of role journal and at least one of role ledger. Their number,
-    order, names and roles cannot change, since ledgers are routed by them."""
+    order, names and roles cannot change, since they determine which disk holds a ledger."""
 
     @field_validator("disks")
     @classmethod
@@ -226,18 +230,19 @@ class Storage(Resource):
 
 
 class EmbeddedMetadata(Resource):
-    """A ZooKeeper of the cluster's own, run by the platform: one server, not an ensemble."""
+    """A ZooKeeper that the operator runs for this cluster: one server, not an ensemble."""
 
     size: Size = "1Gi"
-    """Of its volume, which grows with it and never shrinks."""
+    """Size of its volume. It can grow but not shrink."""
     storage_class: ShortText = ""
-    """Empty: the cluster's default class. It counts when the volume is made, and cannot change."""
+    """Storage class of its volume; it cannot change. Empty: the default class of the Kubernetes
+    cluster."""
     resources: PodResources = PodResources(requests={"cpu": "50m", "memory": "256Mi"})
     """CPU and memory of ZooKeeper's pod; its heap is 128 MB."""
 
 
 class Metadata(Resource):
-    """Where ledgers are known: exactly one of the two."""
+    """The metadata store, which knows the ledgers: set exactly one of `embedded` and `connect`."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -268,20 +273,19 @@ class Metadata(Resource):
     )
 
     embedded: EmbeddedMetadata | None = None
-    """Run a ZooKeeper of the cluster's own; the default. One of `embedded` and `connect` stands
-    here."""
+    """Run a ZooKeeper for this cluster; this is the default."""
     connect: (
         Annotated[
             str, StringConstraints(pattern=r"^zks?://[^/,\s]+(,[^/,\s]+)*(/\S+)$", max_length=1024)
         ]
         | None
     ) = None
-    """Use a ZooKeeper that is there: `zk://host:port[,host:port]/ledgers`, or `zks://` where it has
-    TLS. It cannot change."""
+    """Use an existing ZooKeeper: `zk://host:port[,host:port]/ledgers`, or `zks://` for TLS. It
+    cannot change."""
     credentials_secret: SecretName | None = None
-    """Secret with a user of that ZooKeeper's under the key `credentials`, YAML with scheme (digest
-    or sasl), user and password; absent: the fleet has none. What the fleet makes there is its own
-    from then on."""
+    """Secret with a ZooKeeper user under the key `credentials`: YAML with scheme (digest or sasl),
+    user and password. From then on only this user may change what the bookies and the operator
+    create there. Absent: they have no user."""
 
     @model_validator(mode="after")
     def _one_of(self) -> Self:
@@ -303,41 +307,45 @@ class CookieFix(Resource):
     """What happens when a bookie comes back with a replaced or wiped disk."""
 
     policy: FixPolicy = FixPolicy.AUTO
-    """`Auto`: the operator lets a bookie take a replaced disk as its own when the loss budget
-    allows it; `Approve`: a person does, by a BookieTask; `Never`: such a boot is refused."""
+    """`Auto`: the operator lets a bookie use a replaced disk when the loss budget allows it;
+    `Approve`: a person must approve with a BookieTask; `Never`: the bookie refuses to boot."""
     window_seconds: Annotated[int, Field(ge=0, le=7 * 86400)] = 600
-    """Auto waits for a person when disks of more than one bookie changed within this time."""
+    """With policy Auto, a person must approve if disks of more than one bookie changed within this
+    many seconds."""
 
 
 class Repair(Resource):
-    """How repairs and audits run as jobs."""
+    """How the jobs run that repair and audit."""
 
     engine: RepairEngine = RepairEngine.AUTO
-    """`auto`: by the number of ledgers and entries; `inline`: one process; `spark-local`: Spark in
-    the job's pod; `spark-kubernetes`: Spark with executor pods."""
+    """What does the work of a repair. `inline`: one process; `spark-local`: Spark in the job's pod;
+    `spark-kubernetes`: Spark with executor pods; `auto` chooses by the number of ledgers and
+    entries."""
     image: LongText = "bookie-operator/repair:0.2.0"
-    """Image of repairs, audits and the embedded ZooKeeper, which need a Java."""
+    """Image, with Java, for repairs, audits, other jobs and the embedded ZooKeeper."""
     executors: Annotated[int, Field(ge=1, le=64)] = 2
-    """Executor pods of engine spark-kubernetes."""
+    """Number of executor pods with engine spark-kubernetes."""
     executor_cpu: Quantity = "100m"
-    """CPU that each executor pod asks for; it has no limit."""
+    """CPU that each executor pod requests; it has no CPU limit."""
     executor_memory: Size = "512Mi"
     """Heap of each executor's JVM, `spark.executor.memory`."""
     executor_memory_overhead: Size = "384Mi"
-    """What each executor's Python has beside the heap, `spark.executor.memoryOverhead`. The pod may
-    use both together, and asks for them."""
+    """Memory for each executor's Python processes, outside of the heap:
+    `spark.executor.memoryOverhead`. The pod requests both together, and may use both."""
     resources: PodResources = PodResources(requests={"cpu": "100m", "memory": "1Gi"})
-    """Of the job's own pod, which is Spark's driver."""
+    """CPU and memory of a job's own pod, which is Spark's driver."""
     start_deadline_seconds: Annotated[float, Field(ge=1, le=86400)] = 180.0
-    """A job whose pod has not started by then (an image that cannot be had) counts as failed."""
+    """A job whose pod has not started after this many seconds, for example because its image cannot
+    be pulled, counts as failed."""
     max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
-    """Failed attempts after which RepairStalled is set; slow retries go on."""
+    """After this many failed attempts, the condition RepairStalled is set; slow retries
+    continue."""
     backoff_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 30.0
-    """Wait after the first failed attempt; doubled after each further one."""
+    """Seconds to wait after the first failed attempt; the wait doubles after each further one."""
     backoff_max_seconds: Annotated[float, Field(ge=0.1, le=86400)] = 900.0
-    """The longest wait between two attempts, in seconds; at least `backoffSeconds` in effect."""
+    """Longest wait between two attempts, in seconds; `backoffSeconds` applies if it is larger."""
     deadline_seconds: Annotated[float, Field(ge=1, le=7 * 86400)] = 3600.0
-    """A repair or audit that runs longer is stopped and counts as failed."""
+    """A repair or audit that runs longer than this many seconds is stopped and counts as failed."""
 
 
 class OnFindings(StrEnum):
@@ -346,56 +354,59 @@ class OnFindings(StrEnum):
 
 
 class Audit(Resource):
-    """Every copy that must be there is asked for and compared."""
+    """An audit compares the copies that bookies say they hold with those that must exist."""
 
     schedule: Schedule = "@hourly"
-    """`@hourly`, `@daily`, `@every 30m`, cron in UTC (`0 3 * * *`), or `@never` (then only after
-    what may have left copies out)."""
+    """When audits run: `@hourly`, `@daily`, `@every 30m`, cron in UTC (`0 3 * * *`), or `@never`
+    (then only after events that may have left copies missing)."""
     on_findings: OnFindings = OnFindings.REPAIR
-    """`Repair`: copies that an audit finds missing or corrupt are made again, once every bookie
-    serves; `Report`: they are reported, and repaired when a person asks."""
+    """`Repair`: the operator makes copies again that an audit finds missing or corrupt, once every
+    bookie serves; `Report`: it reports them, and repairs them when a person asks."""
     engine: RepairEngine = RepairEngine.AUTO
-    """`auto`: by the number of ledgers; `inline`, `spark-local`, `spark-kubernetes`: as for
-    `repair.engine`."""
+    """What does the work of an audit: `inline`, `spark-local` and `spark-kubernetes` as in
+    `repair.engine`; `auto` chooses by the number of ledgers."""
     recheck_delay_seconds: Annotated[float, Field(ge=0, le=3600)] = 3.0
-    """Before bookies that gave no answer are asked once more."""
+    """How long an audit waits before it asks bookies again that did not answer, in seconds."""
     underreplicated_grace_seconds: Annotated[float, Field(ge=0, le=30 * 86400)] = 0.0
-    """Ledgers that BookKeeper has marked under-replicated are left alone for so long."""
+    """An audit reports a ledger that BookKeeper has marked as under-replicated only when the mark
+    is older than this many seconds."""
     min_racks: Annotated[int, Field(ge=1, le=16)] = 2
-    """Racks that the copies of an entry have to span, as far as there are as many."""
+    """How many racks the copies of an entry must span, if the cluster has that many."""
 
 
 class Scrub(Resource):
-    """Every copy is read and its digest verified; corrupt ones are replaced from good ones."""
+    """A scrub reads every copy, verifies its digest, and replaces corrupt copies by good ones."""
 
     schedule: Schedule = "@every 7d"
-    """`@daily`, `@every 30d`, cron in UTC (`0 3 * * MON`), or `@never` (then only by a
-    BookieTask)."""
+    """When scrubs run: `@daily`, `@every 30d`, cron in UTC (`0 3 * * MON`), or `@never` (then only
+    when a BookieTask asks for one)."""
     read_bytes_per_second: Annotated[int, Field(ge=64 * 1024, le=2**40)] = 8 * 1024 * 1024
-    """From each bookie; clients read and write beside it."""
+    """How many bytes per second a scrub reads from each bookie; it shares the disks with
+    clients."""
     deadline_seconds: Annotated[float, Field(ge=1, le=30 * 86400)] = 7 * 86400.0
-    """A scrub that runs longer is stopped and counts as failed; the next one goes on from there."""
+    """A scrub that runs longer than this many seconds is stopped and counts as failed; the next one
+    continues where it stopped."""
 
 
 class Retention(Resource):
-    """What happens to volumes; data is kept unless someone says otherwise."""
+    """Whether volumes are kept when their bookie or cluster goes; by default they are."""
 
     when_deleted: Literal["Retain", "Delete"] = "Retain"
-    """`Retain`: volumes stay when the BookieCluster is deleted, and serve one of the same name
-    again; `Delete`: they go, for good."""
+    """`Retain`: volumes stay when the BookieCluster is deleted, and a new BookieCluster of the same
+    name uses them again; `Delete`: they are deleted with all data."""
     when_scaled: Literal["Retain", "Delete"] = "Retain"
-    """`Retain`: volumes of a bookie that left stay; `Delete`: they go with it, once no ledger names
-    it."""
+    """`Retain`: volumes of a bookie that has left stay; `Delete`: they are deleted once no ledger
+    names the bookie."""
 
 
 class Rollout(Resource):
-    """How changed settings, a new image among them, reach the bookies."""
+    """How the operator gives changed settings or a new image to the bookies."""
 
     partition: Annotated[int, Field(ge=0, le=REPLICAS_MAX)] = 0
-    """Bookies with a number below this keep the settings that they run with, as in a StatefulSet;
-    0, the default, holds nobody back. With 3 replicas, 2 lets bookie-2 alone go first, as a canary.
-    It is the number that counts, whatever `excludedOrdinals` leaves out below it. One whose volume
-    was replaced starts with the new settings all the same."""
+    """Bookies with a number below this keep their present settings, as in a StatefulSet; 0, the
+    default, holds none back. With 3 replicas, 2 gives the new settings only to bookie-2, as a
+    canary. The bookie's number counts, even if `excludedOrdinals` leaves out numbers below it. A
+    bookie whose volume was replaced starts with the new settings anyway."""
 
 
 def bookie_name(ordinal: int) -> BookieId:
@@ -411,27 +422,30 @@ class BookieOptions(Resource):
     """
 
     journal_write_data: bool = False
-    """False: entries skip the journal; an unclean stop then means fence, limbo and repair."""
+    """True: a bookie writes entries to its journal before it acknowledges them. False: entries skip
+    the journal, and after an unclean stop the bookie fences its ledgers and a repair follows."""
     ack: AckMode = AckMode.MEMORY
-    """`memory`: an add that skips the journal is acknowledged once it is in memory; `sync`: once it
-    is on a synced disk. Without effect with journalWriteData."""
+    """When a bookie acknowledges an entry that skips the journal: `memory`, once it is in memory;
+    `sync`, once it is on a synced disk. Without effect if `journalWriteData` is true."""
     flush_interval_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 10.0
-    """How often what is in memory goes to the disks, in seconds; a crash forgets at most what came
-    since."""
+    """How often a bookie writes its memory to its disks, in seconds. A crash loses at most the
+    entries that came since."""
     compaction_bytes_per_second_busy: BytesPerSecond | None = None
-    """What a bookie's compaction copies while clients append; 8 MiB when nothing is written."""
+    """How many bytes per second a bookie's compaction copies while clients append. Absent: 8
+    MiB."""
     recovery_bytes_per_second_busy: BytesPerSecond | None = None
-    """What repairs may bring to a bookie while clients append; 8 MiB when nothing is written."""
+    """How many bytes per second repairs may write to a bookie while clients append. Absent: 8
+    MiB."""
     collect_grace_seconds: Annotated[float, Field(ge=1, le=604800)] | None = None
-    """Between the two looks that miss a deleted ledger, before its entries go; 900 when nothing
-    is written."""
+    """A bookie removes a ledger's entries when two looks at the metadata store, this many seconds
+    apart, have not found the ledger. Absent: 900."""
     collect_share_max: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Of a bookie's ledgers: if more of them would go at once, it asks a person. 0.25 when nothing
-    is written."""
+    """If a larger share of a bookie's ledgers than this would be removed at once, the bookie waits
+    for a person's approval. Absent: 0.25."""
 
 
 class ClusterSpec(BookieOptions):
-    """The wanted state of one fleet of bookies."""
+    """The wanted state of one cluster of bookies."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -465,16 +479,15 @@ class ClusterSpec(BookieOptions):
     )
 
     image: LongText = "bookie-operator/bookie:0.2.0"
-    """Image of the bookies; the local platform runs this installation instead."""
+    """Image of the bookies. The local platform ignores it and runs the installed program."""
     image_pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT
-    """When images are pulled: `Always`, `IfNotPresent` or `Never`."""
+    """When Kubernetes pulls images: `Always`, `IfNotPresent` or `Never`."""
     image_pull_secrets: Annotated[tuple[ShortText, ...], Field(max_length=8)] = ()
-    """Names of secrets of the namespace with which images are pulled, for every pod of the
+    """Names of Secrets in the namespace with which Kubernetes pulls images, for every pod of the
     cluster."""
     replicas: Annotated[int, Field(ge=1, le=REPLICAS_MAX)] = 3
-    """How many bookies there are, `bookie-0` to `bookie-N`; at least `quorum.ensemble`, better one
-    more. Lowered, the bookie with the highest number is drained and leaves; `excludedOrdinals`
-    names another one."""
+    """Number of bookies; at least `quorum.ensemble`, better one more. If you lower it, the bookie
+    with the highest number is drained and removed; use `excludedOrdinals` to remove another one."""
     excluded_ordinals: Annotated[
         tuple[Ordinal, ...],
         Field(
@@ -482,26 +495,28 @@ class ClusterSpec(BookieOptions):
             json_schema_extra={"x-kubernetes-list-type": "set"},
         ),
     ] = ()
-    """Numbers that no bookie has: with 4 replicas, [1] means bookies 0, 2, 3 and 4. The bookie of a
-    number that is added is drained and leaves, as after lower replicas; one that is away for good
-    leaves once others hold what it held. With unchanged replicas a new one joins at the end. Taken
-    out of the list, a number comes back as a bookie like any other."""
+    """Numbers that no bookie has: with 4 replicas, [1] means bookies 0, 2, 3 and 4. If you add a
+    number, its bookie is drained and removed; a bookie that is permanently lost is removed once
+    other bookies hold its entries. If `replicas` stays the same, a new bookie with the next number
+    joins. If you take a number out of the list, a bookie with that number is created again."""
     resources: PodResources = PodResources(requests={"cpu": "50m", "memory": "256Mi"})
-    """Of a bookie's pod."""
+    """CPU and memory of a bookie's pod."""
     scheduling: Scheduling = Scheduling()
-    """Where bookies may run."""
+    """On which nodes bookies may run."""
     rack_topology_key: ShortText = "topology.kubernetes.io/zone"
-    """Label of nodes whose value is the rack of the bookies there: `eu-1a` makes rack `/eu-1a`,
-    which they register. Copies of an entry go to several racks where there are several, and an
-    audit reports those that do not. Changed, it restarts nobody. Empty: no bookie has a rack."""
+    """Label of nodes whose value is the rack of the bookies on them: `eu-1a` makes rack `/eu-1a`,
+    which they register. Copies of an entry go to several racks if there are several, and an audit
+    reports entries whose copies do not. A change restarts no bookie. Empty: no bookie has a
+    rack."""
     lost_bookie_delay_seconds: Annotated[int, Field(ge=0, le=30 * 86400)] = 3600
-    """A bookie that is not registered for so long is taken for lost: its ledgers get other members,
-    and whatever keeps it away, it may come back later. At most `quorum.ack` - 1 are at once, one
-    where that is 0; with more away a person is asked. 0: never by itself."""
+    """A bookie that has not been registered for this many seconds counts as lost: its ledgers get
+    other bookies in its place. It may come back later. At most `quorum.ack` - 1 bookies (one if
+    that is 0) count as lost at the same time; if more are away, a person must decide. 0: the
+    operator never does this by itself."""
     quorum: Quorum = Quorum()
-    """Sizes that the cluster's ledgers use."""
+    """Ensemble and quorum sizes that the cluster's ledgers use."""
     metadata: Metadata = Metadata(embedded=EmbeddedMetadata())
-    """Where ledgers are known: a ZooKeeper of the cluster's own, or another one. It cannot
+    """The metadata store: a ZooKeeper that the operator runs, or an existing one. It cannot
     change."""
     storage: Storage
     """Volumes of each bookie."""
@@ -510,45 +525,43 @@ class ClusterSpec(BookieOptions):
     repair: Repair = Repair()
     """How repairs and other jobs run."""
     audit: Audit = Audit()
-    """When every copy is asked for, and what becomes of what is missing."""
+    """When audits run, and what happens with copies that they find missing."""
     scrub: Scrub = Scrub()
-    """When every copy is read and its digest verified."""
+    """When scrubs read every copy and verify its digest."""
     task_history_limit: Annotated[int, Field(ge=1, le=1000)] = 100
-    """BookieTasks that have ended and are kept: of more, those that ended first are deleted, even
-    before their `ttlSecondsAfterFinished` is over."""
+    """How many BookieTasks are kept after they have ended. If there are more, those that ended
+    first are deleted, even before their `ttlSecondsAfterFinished` is over."""
     bookie_pod: PodOverlay | None = None
-    """What is added to the pods of bookies; absent: nothing."""
+    """Labels, annotations and other fields to add to the pods of bookies. Absent: none."""
     zookeeper_pod: PodOverlay | None = None
-    """What is added to the pod of the embedded ZooKeeper, from its next start on. Absent:
-    nothing."""
+    """Fields to add to the pod of the embedded ZooKeeper, from its next start on. Absent: none."""
     job_pod: PodOverlay | None = None
-    """What is added to the pods of repairs, audits and other jobs, but not to Spark's executors.
-    Absent: nothing."""
+    """Fields to add to the pods of repairs, audits and other jobs, but not to Spark's executors.
+    Absent: none."""
     executor_pod: PodOverlay | None = None
-    """What is added to the pods of Spark's executors (engine spark-kubernetes). Absent: nothing."""
+    """Fields to add to the pods of Spark's executors (engine spark-kubernetes). Absent: none."""
     external: External | None = None
-    """How clients outside of the Kubernetes cluster reach the bookies; absent: they do not. When it
-    changes, nobody restarts. The local platform has no use for it."""
+    """How clients outside of the Kubernetes cluster reach the bookies. Absent: they do not. A
+    change restarts no bookie. The local platform ignores it."""
     network_policies: NetworkPolicies = NetworkPolicies()
-    """Who may reach the pods of the cluster over the network. The local platform has no use for
-    it."""
+    """Who may reach the pods of the cluster over the network. The local platform ignores it."""
     tls: Tls = Tls()
-    """Certificates of everybody in the cluster, and what the bookies' ports take."""
+    """Certificates of the cluster's processes, and whether the bookies' ports require TLS."""
     authentication: Authentication | None = None
-    """What BookKeeper's own clients must show on the stock port; absent: no more than TLS asks
-    for."""
+    """How BookKeeper's own clients must authenticate on the stock port. Absent: only as TLS
+    requires."""
     retention: Retention = Retention()
-    """Which volumes stay when their bookie or cluster goes."""
+    """Whether volumes stay when their bookie or cluster goes."""
     grace_period_seconds: Annotated[int, Field(ge=1, le=86400)] = 300
-    """Time a stopping bookie gets to flush before it is killed (which makes the stop unclean)."""
+    """Seconds that a stopping bookie may flush before it is killed, which is an unclean stop."""
     rollout: Rollout = Rollout()
-    """How changed settings and images reach the bookies."""
+    """How the operator gives changed settings and images to the bookies."""
     paused: bool = False
-    """True: the operator observes and reports, and changes nothing; bookies serve, and drop no
-    deleted ledger."""
+    """True: the operator only observes and reports, and changes nothing. Bookies serve, but remove
+    no entries of deleted ledgers."""
     restarted_at: ShortText = ""
-    """Change it, and every bookie is restarted, one after the other and within the loss budget, as
-    for a new image. Any text will do; a time is usual, such as 2026-11-25T08:00:00Z."""
+    """If you change it, the operator restarts every bookie, one after the other and within the loss
+    budget, as for a new image. Any text is allowed; use a time, such as 2026-11-25T08:00:00Z."""
 
     @field_validator("excluded_ordinals")
     @classmethod
@@ -601,9 +614,10 @@ class ClusterSpec(BookieOptions):
 
     @property
     def pod(self) -> str:
-        """What of a bookie's pod the platform decides, as JSON without defaults.
+        """The parts of the spec that shape a bookie's pod, as JSON without defaults.
 
-        Without them, a later version's new fields change no revision, and so restart nothing.
+        Without defaults, new fields of a later version change no revision, so they restart no
+        bookie.
         """
         parts = {"image_pull_policy", "image_pull_secrets", "resources", "scheduling"}
         parts |= {"grace_period_seconds", "restarted_at", "bookie_pod"}
@@ -615,12 +629,12 @@ class ClusterSpec(BookieOptions):
         return BookieOptions(**{name: getattr(self, name) for name in BookieOptions.model_fields})
 
     def is_held_back(self, bookie_id: BookieId) -> bool:
-        """`rollout.partition` keeps it at the settings that it runs with."""
+        """Whether `rollout.partition` keeps this bookie at its present settings."""
         return bookie_id in map(bookie_name, range(self.rollout.partition))
 
     @property
     def bookie_ids(self) -> tuple[BookieId, ...]:
-        """The bookies that are wanted, lowest number first."""
+        """The bookies that the spec wants, lowest number first."""
         excluded = set(self.excluded_ordinals)
         free = (number for number in itertools.count() if number not in excluded)
         return tuple(map(bookie_name, itertools.islice(free, self.replicas)))
@@ -632,7 +646,7 @@ class ClusterSpec(BookieOptions):
 
 
 class BookieCluster(Resource):
-    """A fleet of bookies with one metadata store, as the API server stores it."""
+    """A cluster of bookies with one metadata store."""
 
     api_version: Literal["bookkeeper.bookie-operator.dev/v1alpha1"] = API_VERSION
     """Version of this format."""
@@ -641,9 +655,9 @@ class BookieCluster(Resource):
     metadata: ObjectMeta
     """Name, namespace and the rest of Kubernetes' object metadata."""
     spec: ClusterSpec
-    """What is wanted; only `storage` has no default."""
+    """The wanted state; only `storage` has no default."""
     status: ClusterStatus = ClusterStatus()
-    """What the operator concluded; it alone writes it."""
+    """The state that the operator observed; only the operator writes it."""
 
 
 def check_transition(old: ClusterSpec, new: ClusterSpec) -> None:

@@ -133,7 +133,7 @@ def definitions() -> dict[str, dict[str, Any]]:
 
 
 def _as_written(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Without defaults: they would put back into a status what the operator left out of it."""
+    """The schema without defaults: the API server would fill in what the operator has left out."""
     found = {name: value for name, value in schema.items() if name != "default"}
     if "properties" in found:
         parts = found["properties"].items()

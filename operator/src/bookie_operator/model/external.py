@@ -1,7 +1,7 @@
 """How clients outside of the Kubernetes cluster reach the bookies: a Service for each of them.
 
-A ledger's entries are spread over certain bookies, so a client has to reach each one by an address
-of its own, and each one has to register that address.
+A client must reach each single bookie, since each holds other entries. So every bookie needs an
+address of its own, and registers it.
 """
 
 from enum import StrEnum
@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, StringConstraints, model_validator
 from bookie_operator.model.base import LongText, Resource, ShortText, rule
 
 PLACE: Final = "{bookie}"
-"""Stands in a name for the bookie's, such as `bookie-0`."""
+"""Placeholder for the name of a bookie, such as `bookie-0`."""
 HOST_PATTERN: Final = r"^([A-Za-z0-9]|\{bookie\})([A-Za-z0-9.-]|\{bookie\})*$"
 RANGE_PATTERN: Final = r"^[0-9A-Fa-f.:]+/[0-9]{1,3}$"
 
@@ -43,33 +43,34 @@ class External(Resource):
     )
 
     type: ExternalType
-    """Type of the Service of each bookie: `NodePort`, a port of every node; `LoadBalancer`, an
-    address of its own from the cloud or a controller such as MetalLB."""
+    """Type of the Service of each bookie: `NodePort` gives it a port on every node; `LoadBalancer`
+    an address from the cloud or from a controller such as MetalLB."""
     advertised_host: (
         Annotated[str, StringConstraints(pattern=HOST_PATTERN, max_length=253)] | None
     ) = None
-    """Host that bookies register for clients outside; `{bookie}` in it stands for a bookie's name,
-    as in `{bookie}.books.example.org`. Absent: what the load balancer was given, or with NodePort
-    an address of the bookie's node, external before internal."""
+    """Host name that bookies register for outside clients; `{bookie}` in it is replaced by the
+    bookie's name, as in `{bookie}.books.example.org`. Absent: the address of the load balancer, or
+    with NodePort an address of the bookie's node, preferably its external one."""
     annotations: Annotated[dict[str, LongText], Field(max_length=32)] = Field(default_factory=dict)
-    """Annotations of each Service, for load balancers and DNS; `{bookie}` in a value stands for the
-    bookie's name."""
+    """Annotations of each Service, for load balancers and DNS; `{bookie}` in a value is replaced by
+    the bookie's name."""
     load_balancer_class: ShortText | None = None
-    """Which implementation makes the load balancer; absent: the cluster's default. Kubernetes lets
-    nobody change it while the type is LoadBalancer."""
+    """Class of the load balancer's implementation. Absent: the cluster's default. Kubernetes does
+    not allow a change while the type is LoadBalancer."""
     load_balancer_node_ports: bool | None = None
-    """False: a load balancer's Service gets no ports of nodes, which `sourceRanges` do not protect;
-    for those that need none, such as MetalLB. Absent: Kubernetes's default, which is true."""
+    """False: the Service of a load balancer gets no node ports, which `sourceRanges` do not
+    protect; use it with load balancers that need none, such as MetalLB. Absent: the default of
+    Kubernetes, true."""
     source_ranges: Annotated[
         tuple[Annotated[str, StringConstraints(pattern=RANGE_PATTERN, max_length=64)], ...],
         Field(max_length=64),
     ] = ()
-    """Addresses that a load balancer lets in, such as `192.0.2.0/24`; empty: every one. Not with
-    NodePort, which lets in everybody who reaches a node."""
+    """Address ranges from which a load balancer accepts clients, such as `192.0.2.0/24`. Empty:
+    all. Not allowed with NodePort, which accepts everybody who reaches a node."""
     zookeeper: bool = False
-    """True: the embedded ZooKeeper gets such a Service as well, with the name `zookeeper` for
-    `{bookie}`. Clients need it, and everybody who reaches it can change and delete the metadata:
-    let in only those whom you trust."""
+    """True: the embedded ZooKeeper gets such a Service too, with `zookeeper` in place of
+    `{bookie}`. Clients need it. Everybody who reaches it can change and delete the metadata, so let
+    in only those whom you trust."""
 
     @model_validator(mode="after")
     def _hosts_differ(self) -> Self:

@@ -1,4 +1,4 @@
-"""What a bookie that has left leaves behind, as the status lists it for people to know it by."""
+"""What a bookie that has left the cluster leaves behind; the status lists it for people."""
 
 from typing import Annotated, Final
 
@@ -7,21 +7,21 @@ from pydantic import Field
 from bookie_operator.model.base import LongText, ShortText, StatusPart
 
 LEFT_OVER_MAX: Final = 32
-"""Bookies; of more, those with the lowest numbers, which would come back first."""
+"""Bookies that are listed, at most: those with the lowest numbers, which would come back first."""
 CLAIMS_MAX: Final = 32
 
 
 class LeftOverStatus(StatusPart):
-    """A bookie that is no part of the cluster any more, and what is kept of it."""
+    """A bookie that is no longer part of the cluster, and what is kept of it."""
 
     bookie: ShortText
     """Id of the bookie that left."""
     claims: Annotated[tuple[ShortText, ...], Field(max_length=CLAIMS_MAX)] = ()
-    """Of its volumes, by name."""
+    """Names of its volume claims."""
     has_cookie: bool | None = None
-    """In the metadata store; absent = not known."""
+    """Whether the metadata store has its cookie; absent = not known."""
     message: LongText = ""
-    """What it is, and what becomes of it."""
+    """Why it is kept, and what will happen to it."""
 
     @property
     def what(self) -> str:

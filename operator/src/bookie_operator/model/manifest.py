@@ -1,6 +1,6 @@
-"""Manifests of people: YAML to models, strictly; each mistake becomes one sentence.
+"""Reads people's manifests from YAML into models; every mistake becomes one sentence.
 
-A sentence names the field by its path, what was found, and what is expected.
+A sentence names the path of the field, what was found, and what is expected.
 """
 
 import difflib

@@ -7,9 +7,9 @@ from pydantic import Field, JsonValue, WithJsonSchema
 from bookie_operator.model.base import OPEN_OBJECT, Resource
 
 _PARTS: Final = {
-    "podSelector": "Pods, by labels; by itself: of the namespace.",
-    "namespaceSelector": "Namespaces, by labels; `{}` is every one.",
-    "ipBlock": "Addresses: `cidr`, and `except`.",
+    "podSelector": "Pods with these labels; without namespaceSelector only in the namespace.",
+    "namespaceSelector": "Namespaces with these labels; `{}` selects all.",
+    "ipBlock": "Address ranges: `cidr`, and `except`.",
 }
 _PEER: Final[dict[str, Any]] = {
     "type": "object",
@@ -17,16 +17,17 @@ _PEER: Final[dict[str, Any]] = {
     "minProperties": 1,
 }
 Peer = Annotated[dict[str, JsonValue], Field(min_length=1), WithJsonSchema(_PEER)]
-"""As in `from` of a NetworkPolicy."""
+"""A source of connections, as in `from` of a NetworkPolicy."""
 Peers = Annotated[tuple[Peer, ...], Field(max_length=32)]
 
 
 class NetworkPolicies(Resource):
-    """Who may reach the pods of the cluster, beside the operator and each other."""
+    """Who else may reach the pods of the cluster; the operator and the pods themselves always
+    may."""
 
     enabled: bool = True
-    """True: the operator keeps NetworkPolicies for bookies, ZooKeeper, jobs and executors. Some
-    networks of Kubernetes do not enforce them."""
+    """True: the operator makes NetworkPolicies for bookies, ZooKeeper, jobs and executors. Some
+    Kubernetes networks do not enforce NetworkPolicies."""
     clients: Peers = ()
     """Who may reach the ports for clients (3181 and 3182 of bookies, and the embedded ZooKeeper),
     as in `from` of a NetworkPolicy, such as `- namespaceSelector: {matchLabels: {team: pulsar}}`.

@@ -1,9 +1,9 @@
-"""What people add to the pods that the operator makes: labels, sidecars, places, security.
+"""What people add to the pods that the operator makes: labels, sidecars, scheduling, security.
 
-Every part is merged by one rule: what the operator needs stays as it made it, and what is added
-stands beside it. Names that are the operator's own are refused here and by CEL rules, since a pod
-template with two volumes of one name would be refused only when the pod is made. What is inside of
-an affinity or a sidecar is Kubernetes's, and its API server judges it.
+One rule applies to all parts: what the operator needs stays as it is, and additions are put beside
+it. Names that the operator itself uses are refused here and by CEL rules; otherwise Kubernetes
+would refuse a pod template with two volumes of one name, but only when the pod is created. The
+content of an affinity or a sidecar is checked only by the API server.
 """
 
 from typing import Annotated, Any, Final, Self
@@ -17,16 +17,18 @@ OWN_VOLUMES: Final = ("settings", "tmp", "node", "data")
 DISK_VOLUMES: Final = "disk-"
 OWN_PATHS: Final = ("/data", "/etc/bookie", "/etc/bookie-node", "/tmp")
 OWN_VARIABLES: Final = "BOOKIE_"
-"""They are settings of a bookie: one of them would change what its revision says."""
+"""Prefix of variables that are settings of a bookie: they would change settings without a
+revision."""
 _NAME: Final = {"type": "string", "minLength": 1, "maxLength": 253}
 _MEANINGS: Final = {
-    "name": "Its name, which no other one in the pod has.",
-    "mountPath": "Where the container has it; not under the operator's own paths.",
+    "name": "Its name, which must differ from all others in the pod.",
+    "mountPath": "Path in the container; not under the operator's own paths.",
 }
 
 
 def _named(*needed: str, **rules: JsonValue) -> dict[str, Any]:
-    """Schema of an object that has these names, and whatever else Kubernetes knows."""
+    """Schema of an object that needs these fields, and may have any other field that Kubernetes
+    knows."""
     properties = {name: _NAME | {"description": _MEANINGS[name]} for name in needed}
     return OPEN_OBJECT | {"properties": properties, "required": list(needed), **rules}
 
@@ -113,54 +115,58 @@ Items = Field(max_length=16)
 
 
 class PodOverlay(Resource):
-    """What is added to each pod of one kind. Changed for bookies, it restarts them one by one."""
+    """Fields to add to each pod of one kind. A change for bookies restarts them one after the
+    other."""
 
     labels: Annotated[dict[Key, ShortText], Field(max_length=16, json_schema_extra=OwnKeys)] = (
         Field(default_factory=dict)
     )
-    """More labels of the pod, such as `team: storage`. The operator's own stay as they are."""
+    """More labels for the pod, such as `team: storage`. The operator's own labels do not change."""
     annotations: Annotated[dict[Key, LongText], Field(max_length=16, json_schema_extra=OwnKeys)] = (
         Field(default_factory=dict)
     )
-    """More annotations of the pod, such as `prometheus.io/scrape: "true"`."""
+    """More annotations for the pod, such as `prometheus.io/scrape: "true"`."""
     env: Annotated[tuple[Variable, ...], Items] = ()
-    """More environment variables of the operator's container, as in a pod: `name` and `value` or
+    """More environment variables for the main container, as in a pod: `name` with `value` or
     `valueFrom`. Names that begin with `BOOKIE_` are refused."""
     node_selector: Annotated[dict[Key, ShortText], Field(max_length=16)] = Field(
         default_factory=dict
     )
-    """Labels that a node must have, beside those of `scheduling`."""
+    """Labels that a node must have, in addition to those in `scheduling`."""
     tolerations: Annotated[tuple[Anything, ...], Items] = ()
-    """Taints of nodes that the pod bears, beside those of `scheduling`, as in a pod."""
+    """Taints of nodes that the pod tolerates, in addition to those in `scheduling`, as in a pod."""
     affinity: Anything = Field(default_factory=dict)
-    """As in a pod. A kind that is given (`nodeAffinity`, `podAffinity`, `podAntiAffinity`) replaces
-    the operator's of that kind: bookies keep apart from each other by `podAntiAffinity`."""
+    """Affinity, as in a pod. A kind that you give (`nodeAffinity`, `podAffinity`,
+    `podAntiAffinity`) replaces the operator's own of that kind, which keeps bookies apart with
+    `podAntiAffinity`."""
     topology_spread_constraints: Annotated[tuple[Anything, ...], Items] = ()
-    """As in a pod; given, they replace the operator's, which spread bookies over zones."""
+    """Topology spread constraints, as in a pod. They replace the operator's own, which spread
+    bookies over zones."""
     priority_class_name: ShortText = ""
-    """Name of a PriorityClass; empty: that of `scheduling` for bookies, none for others."""
+    """Name of a PriorityClass. Empty: for bookies that of `scheduling`, for other pods none."""
     runtime_class_name: ShortText = ""
-    """Name of a RuntimeClass; empty: the node's default runtime."""
+    """Name of a RuntimeClass. Empty: the node's default runtime."""
     scheduler_name: ShortText = ""
-    """Which scheduler places the pod; empty: the cluster's own."""
+    """Name of the scheduler that places the pod. Empty: the cluster's default scheduler."""
     service_account_name: ShortText = ""
-    """An account of yours; empty: the operator makes one. Repairs with executors need the rights of
-    the operator's own."""
+    """Name of an existing ServiceAccount. Empty: the operator makes one. Repairs with executors
+    need the rights that the operator gives to its own."""
     pod_security_context: Anything = Field(default_factory=dict)
-    """Merged over the operator's, which meets the restricted standard, as in a pod."""
+    """Security context of the pod, merged into the operator's own, which meets the Pod Security
+    Standard "restricted"."""
     security_context: Anything = Field(default_factory=dict)
-    """Merged over that of the operator's container."""
+    """Security context of the main container, merged into the operator's own."""
     platform_assigns_ids: bool = False
-    """True: uid, gid and fsGroup are left out of the pod, so that the platform gives them, as
-    OpenShift's restricted-v2 does. False: they are 10001."""
+    """True: the pod has no uid, gid and fsGroup, so that the platform chooses them, as OpenShift's
+    restricted-v2 does. False: they are 10001."""
     sidecars: Annotated[tuple[Container, ...], Items] = ()
-    """More containers of the pod, as in a pod. The operator looks at its own container only."""
+    """More containers for the pod, as in a pod. The operator watches only the main container."""
     init_containers: Annotated[tuple[Container, ...], Items] = ()
-    """Containers that end before the others start, as in a pod."""
+    """Init containers for the pod, as in a pod; they end before the others start."""
     volumes: Annotated[tuple[Volume, ...], Items] = ()
-    """More volumes of the pod, as in a pod."""
+    """More volumes for the pod, as in a pod."""
     volume_mounts: Annotated[tuple[Mount, ...], Items] = ()
-    """Where the operator's container has volumes of those above, as in a pod."""
+    """Where these volumes are mounted in the main container, as in a pod."""
 
     @model_validator(mode="after")
     def _leaves_ours(self) -> Self:
@@ -169,7 +175,7 @@ class PodOverlay(Resource):
         return self
 
     def _taken(self) -> list[tuple[str, str]]:
-        """Fields and names in them that the operator needs for itself, or that lack a name."""
+        """Pairs of a field and a name in it that the operator itself uses, or that is empty."""
         keys = [("labels", k) for k in self.labels] + [("annotations", k) for k in self.annotations]
         found = [(field, key) for field, key in keys if key.startswith(f"{GROUP}/")]
         for field in ("sidecars", "init_containers"):

@@ -1,4 +1,4 @@
-"""Sizes of ledgers: how many bookies they are spread over, how many copies, how many acks."""
+"""Sizes of ledgers: the number of bookies, of copies of an entry, and of acknowledgements."""
 
 from typing import Annotated, Final, Self
 
@@ -7,11 +7,11 @@ from pydantic import ConfigDict, Field, model_validator
 from bookie_operator.model.base import Resource, rule
 
 REPLICAS_MAX: Final = 100
-"""Bookies of a cluster."""
+"""Bookies of a cluster, at most."""
 
 
 class Quorum(Resource):
-    """Sizes that the cluster's ledgers use; the loss budget is ack - 1 at most."""
+    """Sizes that the cluster's ledgers use. The loss budget is at most `ack` - 1."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -23,12 +23,14 @@ class Quorum(Resource):
     )
 
     ensemble: Annotated[int, Field(ge=1, le=REPLICAS_MAX)] = 3
-    """Bookies that a ledger's entries are spread over; replicas must be at least as many."""
+    """Number of bookies over which a ledger's entries are spread; `replicas` must be at least as
+    many."""
     write: Annotated[int, Field(ge=1, le=REPLICAS_MAX)] = 3
-    """Copies that are made of each entry; at most `ensemble`."""
+    """Number of copies of each entry; at most `ensemble`."""
     ack: Annotated[int, Field(ge=1, le=REPLICAS_MAX)] = 2
-    """Copies that must be acknowledged before an add is; at most `write`. One less may be lost at
-    once without a loss of acknowledged entries."""
+    """Number of bookies that must acknowledge an entry before its writer gets an acknowledgement;
+    at most `write`. `ack` - 1 bookies may lose their entries at the same time without loss of
+    acknowledged entries."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:

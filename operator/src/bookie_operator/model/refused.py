@@ -1,7 +1,8 @@
-"""Why a bookie refuses to boot, in one word: by its verdicts on its disks, then by its sentence.
+"""Why a bookie refuses to boot, in one word.
 
-The control plane tells verdicts and a sentence, no word. So what stands in the sentence is looked
-for; tests hold these words against the bookie that says them.
+The control plane gives verdicts on the disks and a sentence, but no such word. So the reason is
+found by the verdicts, then by patterns in the sentence; tests compare these patterns with the
+sentences of the bookie.
 """
 
 import re
@@ -9,11 +10,11 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 REFUSED: Final = "RefusedBoot"
-"""For none of the reasons below: the message has to do."""
+"""The reason when none of those below fits; only the message says more."""
 INDEX_LOST: Final = "IndexLost"
 LOG_LOST: Final = "LogLost"
 REFUSED_COOKIE: Final = "RefusedCookie"
-"""All disks are its own, yet the metadata does not know this bookie as they do."""
+"""All disks belong to it, but its cookie in the metadata store does not match them."""
 LINEAGE_MISMATCH: Final = "LineageMismatch"
 _VERDICTS: Final = {
     "swapped": "SwappedDisk",
@@ -21,7 +22,7 @@ _VERDICTS: Final = {
     "reshaped": "ReshapedDisks",
     "torn": "TornStamp",
 }
-"""The bookie's verdict on a disk -> why its boot is refused; the most precise one first."""
+"""The bookie's verdict on a disk -> the reason; the most precise one first."""
 _SENTENCES: Final = {
     INDEX_LOST: r"`bookie index rebuild`",
     LOG_LOST: r"treat the directory as lost|synced frames are lost|\bheader\b",
@@ -30,9 +31,9 @@ _SENTENCES: Final = {
     "FixNotAllowed": r"cookie fix policy is Never",
     REFUSED_COOKIE: r"\bcookie\b",
 }
-"""What such a refusal says."""
+"""Reason -> a pattern that the sentence of such a refusal matches."""
 RANKED: Final = (*_VERDICTS.values(), *_SENTENCES, REFUSED)
-"""The most precise one first."""
+"""All reasons, the most precise one first."""
 REFUSED_REASONS: Final = frozenset({LINEAGE_MISMATCH, *RANKED})
 
 
@@ -46,5 +47,5 @@ def refusal_reason(verdicts: Collection[str], message: str) -> str:
 
 
 def disks_named(message: str, names: Iterable[str]) -> list[str]:
-    """Those disks whose folders a sentence names."""
+    """The disks whose folders a sentence names."""
     return [name for name in names if re.search(rf"/{re.escape(name)}(?![\w-])", message)]

@@ -1,4 +1,4 @@
-"""When something regular is due: an interval, a shorthand for one, or a line of cron in UTC."""
+"""Schedules: an interval, a shorthand such as @hourly, or a cron expression in UTC."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -15,9 +15,9 @@ _ANY_DAY: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def due_after(schedule: str, moment: datetime) -> datetime | None:
-    """The first time after `moment` that the schedule names; None = it names none.
+    """The first time after `moment` at which something is due; None = never.
 
-    An interval counts from `moment`; a line of cron names the same minutes whatever came before.
+    An interval counts from `moment`; a cron expression does not depend on it.
     """
     if schedule == NEVER:
         return None
@@ -28,7 +28,7 @@ def due_after(schedule: str, moment: datetime) -> datetime | None:
 
 
 def _possible(schedule: str) -> str:
-    """The pattern lets through what only a parser of cron can refuse."""
+    """Check a schedule with the cron parser, which finds mistakes that the pattern does not."""
     try:
         due_after(schedule, _ANY_DAY)
     except (CronSimError, StopIteration) as error:
@@ -51,4 +51,4 @@ Schedule = Annotated[
     ),
     AfterValidator(_possible),
 ]
-"""As a user writes it."""
+"""A schedule as a person writes it."""

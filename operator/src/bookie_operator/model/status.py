@@ -1,8 +1,8 @@
-"""Status of a BookieCluster: what the planner concluded, for people and machines.
+"""Status of a BookieCluster: what the planner concluded, for people and programs.
 
-Written by the planner alone, read by it again on the next pass (previous status): all memory the
-operator has. Times are UTC. Counts that change with every add stay out, so that a quiet cluster's
-status does not change either.
+Only the planner writes it, and reads it again on the next pass: the operator has no other memory.
+Times are UTC. Counts that change with every add are left out, so that the status of a healthy
+cluster does not change all the time.
 """
 
 from datetime import UTC, datetime
@@ -18,20 +18,20 @@ from bookie_operator.model.tls import TlsStatus
 BOOKIES_MAX: Final = 100
 BLOCKED_MAX: Final = 200
 INCIDENTS_MAX: Final = 50
-"""Older closed incidents are dropped; open ones never."""
+"""Closed incidents that are kept; open ones are always kept."""
 
 CLASSES_MAX: Final = 32
 COLLECT: Final = "Collect"
-"""Action in `blocked`: entries of deleted ledgers are to go, and wait for a person."""
+"""Action in `blocked`: a bookie waits for approval to remove entries of deleted ledgers."""
 LAST_COPY: Final = "LastCopy"
-"""Predicate, and reason of the loss budget: a last known copy might go."""
+"""Predicate, and reason of the loss budget: the last known copy of an entry might be lost."""
 NOT_REREPLICATED: Final = "NotRereplicated"
-"""Predicate: a bookie that is to leave is away, and others do not hold yet what it held."""
+"""Predicate: a bookie that is to leave is away, and other bookies do not hold its entries yet."""
 HOLDERS_MAX: Final = 64
-"""Groups of bookies that hold last copies."""
+"""Groups of bookies that hold last copies, at most, in a status."""
 MEMBERS_MAX: Final = 100
 LEDGERS_MAX: Final = 16
-"""Ledgers that a group or a quorum names."""
+"""Ledgers that a group or a quorum names, at most."""
 CLASS_PATTERN: Final = r"[a-z][a-z_]{0,39}"
 """Names of an audit's classes of findings."""
 
@@ -39,17 +39,17 @@ Count = Annotated[int, Field(ge=0)]
 
 
 def whole_milliseconds(moment: datetime) -> datetime:
-    """The moment as status stores it: UTC, cut to milliseconds."""
+    """The moment in UTC, cut to milliseconds, as the status stores it."""
     moment = moment.astimezone(UTC)
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
 
 class ConditionType(StrEnum):
     READY = "Ready"
-    """Every wanted bookie serves with the settings that it is to have: kstatus, Helm, Flux and
-    Argo CD wait for it."""
+    """Every wanted bookie serves with the settings of the spec: kstatus, Helm, Flux and Argo CD
+    wait for it."""
     STALLED = "Stalled"
-    """Waiting does not help: a person has to act, and kstatus calls it failed."""
+    """Waiting does not help: a person has to act. kstatus reports the object as failed."""
     AVAILABLE = "Available"
     PROGRESSING = "Progressing"
     DEGRADED = "Degraded"
@@ -65,11 +65,11 @@ class ConditionType(StrEnum):
     COLLECTION_HELD = "CollectionHeld"
     SPACE_LOW = "SpaceLow"
     CERTIFICATES_VALID = "CertificatesValid"
-    """Every certificate can be used, and will be for a while; absent while nobody has any."""
+    """Every certificate works and will not expire soon; absent while there are no certificates."""
     TLS_IN_FORCE = "TlsInForce"
-    """Every bookie takes what the spec says; absent while that is, and was, plain."""
+    """Every bookie uses TLS as the spec says; absent if the spec never asked for TLS."""
     SECRETS_USABLE = "SecretsUsable"
-    """What the spec names of people's Secrets can be used; absent where it names none."""
+    """The Secrets that the spec names can be used; absent if it names none."""
     PAUSED = "Paused"
 
 
@@ -79,44 +79,44 @@ class Condition(Resource):
     type: ShortText
     """Name of the condition, such as Ready or LimboPresent; docs/operating.md lists all."""
     status: Literal["True", "False", "Unknown"]
-    """`True`, `False`, or `Unknown` where nothing may be concluded."""
+    """`True`, `False`, or `Unknown` if the operator cannot tell."""
     reason: ShortText
-    """One word for why, which programs may read."""
+    """Why, in one word, for programs."""
     message: LongText = ""
-    """The same as a sentence, for people."""
+    """Why, in a sentence, for people."""
     observed_generation: Count = 0
-    """Generation of the spec that it is about."""
+    """Generation of the spec that the condition is about."""
     last_transition_time: AwareDatetime
-    """When its status changed last."""
+    """When the status of the condition last changed."""
 
 
 class BookieState(StrEnum):
     PENDING = "Pending"
     """No process yet."""
     STARTING = "Starting"
-    """Its control plane does not answer yet; or another process is to come, since the last one was
-    asked to stop or its pod is away, for a minute at most."""
+    """Its control plane does not answer yet; or, for at most a minute, its last process was asked
+    to stop or its pod is missing, and a new process is about to start."""
     BOOTING = "Booting"
     MARKING = "Marking"
     AWAITING_APPROVAL = "AwaitingApproval"
     SERVING = "Serving"
     LIMBO = "Limbo"
-    """Serving, and some of what it does not hold is unknown."""
+    """Serving, but it may have forgotten entries of some ledgers."""
     READ_ONLY = "ReadOnly"
     DRAINING = "Draining"
-    """Serving what it has while its ledgers move away; it is to leave."""
+    """Serving reads while its ledgers are moved to other bookies; it is to leave."""
     LEAVING = "Leaving"
-    """Drained, and being removed: nothing is on it."""
+    """Drained and being removed: no ledger names it."""
     STOPPING = "Stopping"
     REFUSED = "Refused"
     UNRESPONSIVE = "Unresponsive"
     CRASH_LOOP = "CrashLoop"
-    """Ends again and again before its control plane answers."""
+    """Its process ends each time before its control plane answers."""
     DOWN = "Down"
 
 
 class LastShutdown(StatusPart):
-    """How the boot before this one ended, as the bookie found it on its disks."""
+    """How the process before this boot ended, as the bookie found on its disks."""
 
     clean: bool
     """True: everything was flushed before the process ended."""
@@ -125,86 +125,86 @@ class LastShutdown(StatusPart):
 
 
 class DiskStatus(StatusPart):
-    """One disk of a bookie, as its last known boot found it."""
+    """A disk of a bookie, as its last known boot found it."""
 
     name: ShortText
     """Name of the disk in `storage.disks`."""
     role: ShortText
     """`journal` or `ledger`."""
     volume_uid: ShortText = ""
-    """The volume that the bookie's last known boot found there."""
+    """Uid of the volume that the bookie's last known boot found."""
     disk_id: ShortText = ""
-    """The random id that the bookie stamped on it; empty = not known."""
+    """Random id that the bookie has written on the disk; empty = not known."""
     verdict: ShortText = ""
-    """As the bookie judged it at boot: ok, new, empty, stale, foreign, swapped, torn."""
+    """What the bookie found at boot: ok, new, empty, stale, foreign, swapped or torn."""
     total_bytes: Count = 0
     """Size of its file system in bytes; 0 = not known."""
 
 
 class EngineUse(StatusPart):
-    """Which engine did the work, why that one, and the Spark application where it was Spark."""
+    """Which engine did the work and why; with Spark, which application."""
 
     engine: ShortText = ""
-    """`inline`, `spark-local` or `spark-kubernetes`; empty = not said yet."""
+    """`inline`, `spark-local` or `spark-kubernetes`; empty = not known yet."""
     engine_reason: LongText = ""
     """Why this engine, in words."""
     spark_app_id: ShortText = ""
     """Id of the Spark application; empty without Spark."""
     executors: Count = 0
-    """Executors that Spark had; 0 without any."""
+    """Number of Spark executors; 0 without Spark."""
 
 
 class RepairState(StrEnum):
     WAITING = "Waiting"
-    """Needed, and no attempt has begun."""
+    """A repair is needed, but no attempt has begun."""
     RUNNING = "Running"
     FINISHED = "Finished"
-    """The bookie says that no mark is left: the only end that counts."""
+    """The bookie says that no mark is left; only then has a repair succeeded."""
     FAILED = "Failed"
-    """An attempt has ended, and marks are left."""
+    """An attempt has ended, but marks are left."""
 
 
 class RepairStatus(EngineUse):
-    """The repair of one episode: a bookie and the boot that needs it."""
+    """The repair of one episode: a bookie, and the boot after which it needs a repair."""
 
     episode: ShortText
-    """Bookie and boot epoch, `bookie-1-7`: another unclean boot begins another episode."""
+    """Bookie and boot epoch, such as `bookie-1-7`. Each unclean boot begins a new episode."""
     state: RepairState
-    """`Waiting`, `Running`, `Finished` (the bookie has no mark left) or `Failed` (an attempt ended,
-    and marks are left)."""
+    """`Waiting`, `Running`, `Finished` (the bookie has no mark left) or `Failed` (an attempt ended
+    but marks are left)."""
     attempt: Count = 0
-    """Number of the last attempt; 0 = none has begun."""
+    """Number of the last attempt; 0 = no attempt has begun."""
     started_at: AwareDatetime | None = None
     """When the last attempt began; absent before the first."""
     ended_at: AwareDatetime | None = None
     """When the last attempt ended; absent while one runs."""
     next_attempt_at: AwareDatetime | None = None
-    """Not before then is a failed attempt repeated."""
+    """The next attempt begins no earlier than this."""
     ledgers_total: Count = 0
-    """Marked at most since this boot, by the bookie's own count."""
+    """The largest number of marked ledgers that the bookie has reported since this boot."""
     ledgers_cleared: Count = 0
-    """Of `ledgersTotal`, those without marks by now."""
+    """How many of `ledgersTotal` have no marks any more."""
     progress: ShortText = ""
-    """`ledgersCleared` of `ledgersTotal` as people read it, such as `37/120 ledgers (30 %)`."""
+    """`ledgersCleared` of `ledgersTotal` as text, such as `37/120 ledgers (30 %)`."""
     message: LongText = ""
-    """What the last attempt said at its end, or why none runs."""
+    """The message of the last attempt, or why no attempt runs."""
 
 
 class EndStatus(StatusPart):
-    """How a process of a bookie ended, as the platform saw it."""
+    """How a process of a bookie ended, as Kubernetes or the local platform saw it."""
 
     at: AwareDatetime
     """When the process ended."""
     code: int | None = None
-    """Negative for a signal; absent when nobody could collect it."""
+    """Exit code of the process, negative for a signal; absent if it is not known."""
     reason: ShortText = ""
-    """OOMKilled, a signal, an exit code, in words."""
+    """Why it ended: OOMKilled, a signal or an exit code, in words."""
     pod: ShortText = ""
-    """Identity of the pod that it was in; empty on the local platform."""
+    """Uid of its pod; empty on the local platform."""
 
 
 class BookieStatus(StatusPart):
-    """One bookie: what it says of itself, and what the platform knows of its process."""
+    """One bookie: what it reports about itself, and what the platform knows about its process."""
 
     id: ShortText
     """Id of the bookie, `bookie-0` and so on."""
@@ -213,64 +213,67 @@ class BookieStatus(StatusPart):
     Draining, Leaving, Stopping, Refused, Unresponsive, CrashLoop or Down; docs/operating.md says
     what each means."""
     state_since: AwareDatetime | None = None
-    """Since when it is in this state."""
+    """When it entered this state."""
     message: LongText = ""
-    """What is the matter, in the bookie's or the platform's words; empty when nothing is."""
+    """The problem, in the words of the bookie or the platform; empty if there is none."""
     boot_epoch: Count = 0
-    """Number of its last known boot; 0 = it never booted."""
+    """Number of its last known boot; 0 = it has never booted."""
     last_shutdown: LastShutdown | None = None
     """How the process before this boot ended; absent before the first boot."""
     mode: ShortText = ""
-    """`journal`, `memory` or `sync`: when adds are acknowledged, by its last known boot; empty =
+    """When it acknowledges adds, since its last known boot: `journal`, `memory` or `sync`; empty =
     not known."""
     limbo_ledgers: Count = 0
-    """Ledgers of which it may have forgotten entries. Kept from before while it is silent."""
+    """Number of ledgers of which it may have forgotten entries. While it does not answer, the last
+    known number."""
     unchecked_ledgers: Count = 0
-    """Ledgers that were closed or stood elsewhere when it crashed, and whose copies are not
+    """Number of ledgers that need no recovery after its crash, but whose copies on it are not
     verified yet."""
     losses_recorded: Count = 0
-    """Ledgers with a durable record of lost entries."""
+    """Number of ledgers for which it keeps a record of lost entries."""
     restarts: Count = 0
     """Restarts of the container in its pod, or of the process on the local platform."""
     failures: Count = 0
-    """Ends in a row: no steady run between them, and none of them planned."""
+    """How often in a row its process has ended unplanned, without a steady run in between."""
     last_end: EndStatus | None = None
-    """How its last process ended; absent when the platform saw none end."""
+    """How its last process ended; absent if the platform saw none end."""
     first_kill: EndStatus | None = None
-    """The first that was seen since the boot above: what came after it explains nothing."""
+    """The first kill of its process that was seen after the boot in `bootEpoch`. Only the first one
+    can explain the next boot."""
     instance: ShortText = ""
-    """Which process or container: compared as a whole, never counted."""
+    """Identifies the process or container; it has no other meaning."""
     revision: ShortText = ""
-    """The settings that this process runs with, as a hash; each bookie has its own."""
+    """Hash of the settings with which this process runs; it differs from bookie to bookie."""
     is_updated: bool | None = None
-    """It runs with the settings that the spec asks for; absent without a process."""
+    """Whether it runs with the settings of the spec; absent without a process."""
     version: ShortText = ""
-    """Of the program, by the bookie's own word."""
+    """Version of its program, as the bookie reports it."""
     control: ShortText = ""
-    """Where its control plane listens, `host:port`; empty = nowhere known."""
+    """Address of its control plane, `host:port`; empty = not known."""
     silent_since: AwareDatetime | None = None
-    """Since when this process has not answered; absent while it does."""
+    """When this process stopped answering; absent while it answers."""
     hung_restarts: Count = 0
-    """Restarts in a row that brought no answer."""
+    """How often in a row it was restarted for not answering, without success."""
     gone_since: AwareDatetime | None = None
-    """Since when it has not been registered with the metadata store; absent while it is."""
+    """Since when it has not been registered in the metadata store; absent while it is
+    registered."""
     rereplicated_at: AwareDatetime | None = None
-    """When others were last found to have all that it held, since it is away; absent: they have not
-    been."""
+    """When, while it is away, other bookies were last found to hold all its entries; absent: not
+    yet."""
     pod: ShortText = ""
-    """Pod, node and the node's boot of the boot whose record is known."""
+    """Pod in which its last known boot happened; see also `node` and `nodeBootId`."""
     node: ShortText = ""
-    """Node of the pod; empty on the local platform."""
+    """Node of that pod; empty on the local platform."""
     node_boot_id: ShortText = ""
-    """The node's boot: another one means that the node itself was restarted."""
+    """Id of the node's boot; if it changes, the node itself was restarted."""
     rack: ShortText = ""
-    """From a label of its node (`spec.rackTopologyKey`); empty = not known."""
+    """Its rack, from a label of its node (`spec.rackTopologyKey`); empty = not known."""
     advertised: LongText = ""
-    """Where clients outside of the Kubernetes cluster reach it (`spec.external`), such as
-    `stock=192.0.2.7:31811 run=192.0.2.7:31812`; empty = nowhere, or no address was given yet."""
+    """Addresses for clients outside of the Kubernetes cluster (`spec.external`), such as
+    `stock=192.0.2.7:31811 run=192.0.2.7:31812`; empty = none, or not known yet."""
     tls: ShortText = ""
-    """What its ports take, `Accepted` (TLS and plain) or `Required` (TLS); empty = plain. Kept
-    from before until another process has booted."""
+    """Whether its ports use TLS: `Accepted` (with and without TLS) or `Required`; empty = without.
+    The last known value stays until another process has booted."""
     disks: Annotated[
         tuple[DiskStatus, ...],
         Field(
@@ -283,295 +286,302 @@ class BookieStatus(StatusPart):
     ] = ()
     """Its disks, in the order of `storage.disks`."""
     repair: RepairStatus | None = None
-    """Its last repair; absent when it never needed one."""
+    """Its last repair; absent if it never needed one."""
     fix_held: LongText = ""
-    """Why only a person decides on its changed disks: once so, until it has booted."""
+    """Why only a person may approve its changed disks; this stays until the bookie has booted."""
 
 
 class IncidentOutcome(StrEnum):
     OPEN = "Open"
     CLEARED = "Cleared"
     SUPERSEDED = "Superseded"
-    """The bookie stopped uncleanly again; a later incident took over what was left."""
+    """The bookie stopped uncleanly again; a later incident covers what was left."""
 
 
 class Incident(EngineUse):
-    """An episode from its detection to the day limbo was 0 again."""
+    """An unclean stop or a changed disk, from its detection until no ledger is in limbo any
+    more."""
 
     kind: ShortText
-    """UncleanShutdown, DiskReplaced, DiskWiped, DiskStale, TornLog, MarkingInterrupted, ..."""
+    """What happened: UncleanShutdown, DiskReplaced, DiskWiped, DiskStale, TornLog,
+    MarkingInterrupted, ..."""
     bookie: ShortText
     """Id of the bookie that it happened to."""
     boot_epoch_before: Count = 0
-    """The last boot before it; 0 = not known."""
+    """Number of the last boot before it; 0 = not known."""
     boot_epoch_after: Count = 0
-    """The boot that found it."""
+    """Number of the boot that found it."""
     cause: ShortText = ""
-    """What the platform saw: OOMKilled, Signal, ExitCode, PodReplaced, NodeRestarted, NodeChanged;
-    empty = nothing. The bookie is believed in any case."""
+    """The cause that the platform saw: OOMKilled, Signal, ExitCode, PodReplaced, NodeRestarted or
+    NodeChanged; empty = none. Whether the stop was unclean is decided by the bookie, not by
+    this."""
     cause_message: LongText = ""
-    """What the platform saw, in its words."""
+    """The cause, in the platform's words."""
     outcome: IncidentOutcome = IncidentOutcome.OPEN
-    """`Open`, `Cleared` (its limbo is 0) or `Superseded` (a later incident of the bookie took over
-    what was left)."""
+    """`Open`, `Cleared` (no ledger is in limbo any more) or `Superseded` (a later incident of the
+    bookie covers what was left)."""
     ledgers_fenced: Count = 0
-    """Ledgers that the boot fenced, so that nobody writes to them as if nothing had happened."""
+    """Number of ledgers that the boot fenced: it refuses their old writers' adds."""
     ledgers_in_limbo: Count = 0
-    """Ledgers that the boot put in limbo."""
+    """Number of ledgers that the boot put into limbo."""
     ledgers_unchecked: Count = 0
-    """Ledgers that the boot marked as unchecked."""
+    """Number of ledgers that the boot marked as unchecked."""
     stopped_at: AwareDatetime | None = None
     """When the process ended, if the platform saw it."""
     detected_at: AwareDatetime
     """When the operator learned of it."""
     cleared_at: AwareDatetime | None = None
-    """When limbo was 0 again; absent while it is open."""
+    """When no ledger was in limbo any more; absent while the incident is open."""
     seconds_to_detect: float | None = None
-    """From the stop (else from the start of the boot that found it) to the detection."""
+    """Seconds from the stop to the detection; if the stop is not known, from the start of the boot
+    that found it."""
     seconds_to_clear: float | None = None
-    """From the detection to cleared, in seconds; absent while it is open."""
+    """Seconds from the detection until it was cleared; absent while it is open."""
     entries_recovered: Count = 0
-    """Written back by recoveries, before the ledgers were closed."""
+    """Number of entries that recoveries wrote back before they closed the ledgers."""
     entries_copied: Count = 0
-    """Copied to bookies that lacked them, after their ledgers were closed."""
+    """Number of entries that repairs copied to bookies that lacked them, in closed ledgers."""
     entries_copied_closed: Count = 0
-    """Of those, entries of ledgers that were CLOSED before the repair."""
+    """How many of these were in ledgers that were closed before the repair."""
     ledgers_recovered: Count = 0
-    """Ledgers that repairs closed."""
+    """Number of ledgers that repairs recovered and closed."""
     attempts: Count = 0
-    """Repair jobs that it took."""
+    """Number of repair jobs that were needed."""
     counted_jobs: Annotated[tuple[ShortText, ...], Field(max_length=100)] = ()
-    """Repair jobs whose copies are in the sums above."""
+    """Names of the repair jobs whose entries are in the sums above."""
 
 
 class LimboTotals(StatusPart):
     """Limbo of all bookies together."""
 
     ledgers: Count = 0
-    """Ledgers in limbo, counted on each bookie that has them so."""
+    """Number of ledgers in limbo, counted once for each bookie on which they are."""
     unchecked: Count = 0
-    """Unchecked ledgers, counted likewise."""
+    """Number of unchecked ledgers, counted in the same way."""
     bookies: Annotated[tuple[ShortText, ...], Field(max_length=BOOKIES_MAX)] = ()
     """Ids of bookies with limbo or unchecked ledgers."""
     oldest_since: AwareDatetime | None = None
-    """When the oldest open incident of these was detected; absent without limbo."""
+    """When the oldest open incident of these bookies was detected; absent without limbo."""
     cleared_total: Count = 0
-    """Ledgers that left limbo since the cluster was made; never falls."""
+    """Number of ledgers that have left limbo since the cluster was created; it never falls."""
 
 
 class ClassCounts(StatusPart):
-    """One class of an audit's findings."""
+    """Counts of one class of an audit's findings."""
 
     findings: Count = 0
-    """Ledgers, or bookies where the class is about bookies."""
+    """Number of ledgers, or of bookies if the class is about bookies."""
     entries: Count = 0
-    """Entries concerned; 0 where the class is not about entries."""
+    """Number of affected entries; 0 if the class is not about entries."""
 
 
 ClassName = Annotated[str, StringConstraints(pattern=rf"^{CLASS_PATTERN}$")]
 
 
 class AttemptStatus(StatusPart):
-    """Numbered attempts of one kind of job: the last finished, and what runs or failed since."""
+    """The attempts of one kind of job: the last finished one, and one that runs or failed since."""
 
     running: bool = False
-    """One runs now."""
+    """Whether a job of this kind runs now."""
     attempt: Count = 0
-    """Started so far: names the next one's job."""
+    """Number of jobs started so far; the next job's name is made from it."""
     failures: Count = 0
-    """Failed in a row."""
+    """How many jobs have failed in a row."""
     started_at: AwareDatetime | None = None
-    """When the last one began; absent before the first."""
+    """When the last job began; absent before the first."""
     finished_at: AwareDatetime | None = None
-    """When the last one that came to its end did; absent before."""
+    """When the last completed job ended; absent before the first."""
     next_at: AwareDatetime | None = None
-    """Not before then is a failed one tried again."""
+    """After a failure, the next job begins no earlier than this."""
     clean: bool | None = None
-    """Nothing is found, or left, by the last finished one."""
+    """Whether the last finished job found nothing, or left nothing undone."""
     message: LongText = ""
-    """What the last one said, or why it failed."""
+    """The message of the last job, or why it failed."""
     progress: ShortText = ""
-    """How far the one that runs is, by its own word."""
+    """How far the running job is, as it reports."""
 
 
 class Holders(StatusPart):
-    """Entries with too few known copies that the same bookies hold."""
+    """Entries with too few known copies, and the bookies that hold them."""
 
     known: Annotated[tuple[ShortText, ...], Field(max_length=MEMBERS_MAX)] = ()
     """Bookies that have a good copy."""
     perhaps: Annotated[tuple[ShortText, ...], Field(max_length=MEMBERS_MAX)] = ()
-    """Bookies that may have one, and could not say so."""
+    """Bookies that may have a good copy, but did not say."""
     entries: Count = 0
-    """How many entries only these hold."""
+    """Number of entries that only these bookies hold."""
     ledgers: Count = 0
-    """How many ledgers these entries are of."""
+    """Number of ledgers to which these entries belong."""
     first_ledgers: Annotated[tuple[Count, ...], Field(max_length=LEDGERS_MAX)] = ()
-    """Ids of the first of these ledgers, 16 at most."""
+    """Ids of the first of these ledgers, at most 16."""
 
 
 class LastCopies(StatusPart):
-    """Who holds what is left of entries with too few copies."""
+    """Which bookies hold entries with too few copies."""
 
     entries: Count = 0
-    """Entries with fewer known copies than they need."""
+    """Number of entries with fewer known copies than they need."""
     groups: Count = 0
-    """Sets of bookies that hold them; `heldBy` may list fewer."""
+    """Number of different groups of bookies that hold them; `heldBy` may list fewer."""
     entries_left_out: Count = 0
-    """Of which nobody kept who holds them."""
+    """Number of such entries whose holders were not recorded."""
     held_by: Annotated[tuple[Holders, ...], Field(max_length=HOLDERS_MAX)] = ()
-    """One item for each such set of bookies, 64 at most."""
+    """One item for each group of bookies, at most 64."""
 
     @property
     def is_complete(self) -> bool:
-        """Bookies that are not named hold no last copy."""
+        """Whether all holders are listed, so that other bookies hold no last copy."""
         return len(self.held_by) == self.groups and not self.entries_left_out
 
 
 class QuorumsStatus(StatusPart):
-    """The ledgers' own quorums."""
+    """The quorums with which the ledgers were created."""
 
     ack_asked: Count | None = None
-    """The ack quorum that the audit was asked for."""
+    """The ack quorum that the audit checked for."""
     ack_lowest: Count | None = None
     """The lowest ack quorum of any ledger; absent without ledgers."""
     copies_lowest: Count | None = None
-    """The least number of copies of an entry that are certain: the ack quorum of a ledger that is
-    written, the write quorum of a closed one. Absent without ledgers."""
+    """The lowest number of certain copies of any entry: the ack quorum for a ledger that is being
+    written, the write quorum for a closed one. Absent without ledgers."""
     ledgers_lowest: Annotated[tuple[Count, ...], Field(max_length=LEDGERS_MAX)] = ()
-    """The first ledgers with so few."""
+    """Ids of the first ledgers with that number."""
 
 
 class AuditStatus(AttemptStatus, EngineUse):
-    """The last finished audit, and the attempt that runs or failed since."""
+    """The last finished audit, and an audit that runs or failed since."""
 
     asked_at: AwareDatetime | None = None
-    """When the operator last saw something that only an audit can settle."""
+    """When the operator last saw something after which an audit is needed."""
     ledgers: Count = 0
-    """Ledgers that it looked at."""
+    """Number of ledgers that it checked."""
     entries: Count = 0
-    """Entries of these: ok, missing, unknown and lost together."""
+    """Number of entries in these ledgers: the sum of ok, missing, unknown and lost."""
     ok: Count = 0
-    """Entries with every copy that they must have."""
+    """Number of entries that have every copy that they must have."""
     missing: Count = 0
-    """Entries that lack a copy."""
+    """Number of entries that lack a copy."""
     unknown: Count = 0
-    """Entries of which a bookie that did not answer may have a copy."""
+    """Number of entries of which a bookie that did not answer may have a copy."""
     below_write_quorum: Count = 0
-    """Entries with fewer copies than the write quorum."""
+    """Number of entries with fewer copies than the write quorum."""
     below_ack_quorum: Count = 0
-    """Entries with fewer copies than the ack quorum."""
+    """Number of entries with fewer copies than the ack quorum."""
     no_copy: Count = 0
-    """Entries without any copy."""
+    """Number of entries without any copy."""
     lost: Count = 0
-    """Entries in a durable loss record, after every member said that it has none."""
+    """Number of entries in loss records: every bookie of the ledger has said that it has no
+    copy."""
     accepted_losses: Count = 0
-    """Ledgers that a person let close at a possible loss."""
+    """Number of ledgers that were closed because a person accepted a possible loss."""
     classes: Annotated[dict[ClassName, ClassCounts], Field(max_length=CLASSES_MAX)] = Field(
         default_factory=dict
     )
-    """Findings by class, such as `missing`; a class without findings may be absent."""
+    """Counts of findings by class, such as `missing`; a class without findings may be absent."""
     quorums: QuorumsStatus | None = None
-    """Absent: the engine did not say."""
+    """The ledgers' quorums. Absent: the job did not report them."""
     last_copies: LastCopies | None = None
-    """Absent: the engine did not say, so that with findings every bookie may hold one."""
+    """Which bookies hold last copies. Absent: the job did not report it, so if there are findings,
+    any bookie may hold one."""
 
 
 class ScrubStatus(AttemptStatus):
-    """The last finished scrub, and the attempt that runs or failed since."""
+    """The last finished scrub, and a scrub that runs or failed since."""
 
     scheduled_at: AwareDatetime | None = None
-    """Since when there is a schedule; absent without one."""
+    """When the schedule was set; absent without a schedule."""
     ledgers: Count = 0
-    """Ledgers that it read."""
+    """Number of ledgers that it read."""
     entries: Count = 0
-    """Entries of these."""
+    """Number of entries in these ledgers."""
     corrupt_found: Count = 0
-    """Copies that could not be read, or had a wrong digest."""
+    """Number of copies that could not be read or had a wrong digest."""
     corrupt_replaced: Count = 0
-    """Of these, those that are good again."""
+    """How many of these were replaced by good copies."""
     blocked: Count = 0
-    """Ledgers of which not all could be verified or replaced."""
+    """Number of ledgers of which not every copy could be verified or replaced."""
     last_copies: LastCopies | None = None
-    """As of an audit, after what could be replaced was."""
+    """Which bookies hold last copies, after the scrub has replaced what it could."""
 
 
 class MendStatus(AttemptStatus, EngineUse):
-    """The last finished repair of what an audit had found, and the attempt that runs or failed."""
+    """The last finished repair of an audit's findings, and one that runs or failed since."""
 
     rounds: Count = 0
-    """Finished since the last clean audit; the next one waits the longer."""
+    """Number of repairs finished since the last clean audit; with each, the next one waits
+    longer."""
     ledgers: Count = 0
-    """That it looked after: all there were."""
+    """Number of ledgers that it checked, which is all ledgers."""
     blocked: Count = 0
-    """Ledgers that it could not mend."""
+    """Number of ledgers that it could not repair."""
     entries_copied: Count = 0
-    """Copies that it made of entries that lacked one."""
+    """Number of missing copies that it made."""
     corrupt_replaced: Count = 0
-    """Corrupt copies that are good again."""
+    """Number of corrupt copies that it replaced by good ones."""
 
 
 class RereplicationStatus(AttemptStatus, EngineUse):
-    """The last finished re-replication, and the attempt that runs or failed since."""
+    """The last finished re-replication, and one that runs or failed since."""
 
     bookie: ShortText = ""
-    """The bookie that is away, whose ledgers got other members; empty = only what marks name."""
+    """The lost bookie that was replaced in its ledgers; empty = only marked ledgers were
+    restored."""
     ledgers_moved: Count = 0
-    """Ledgers that got a new member."""
+    """Number of ledgers in which the bookie was replaced."""
     ledgers_left: Count = 0
-    """Ledgers that still name that bookie."""
+    """Number of ledgers that still name the bookie."""
     blocked: Count = 0
-    """Ledgers that something was in the way of."""
+    """Number of ledgers that could not be finished."""
     marks_found: Count = 0
-    """BookKeeper's marks of under-replicated ledgers that it found."""
+    """Number of ledgers that it found marked as under-replicated by BookKeeper."""
     marks_cleared: Count = 0
-    """Of these, those that it took away after the ledger was whole."""
+    """How many of these marks it deleted because the ledger had all copies."""
     entries_copied: Count = 0
-    """Copies that it made."""
+    """Number of copies that it made."""
 
 
 class DrainPhase(StrEnum):
     HELD = "Held"
-    """Wanted, and refused for the time being: status.blocked says why."""
+    """Wanted but refused now: status.blocked says why."""
     DRAINING = "Draining"
     EMPTIED = "Emptied"
-    """No ledger names it, by its own word, or since others hold what it held and it stays away; it
-    is looked at once more before it goes."""
+    """No ledger names it; or it stays away and other bookies hold its entries. The operator checks
+    this once more before it removes the bookie."""
     REMOVING = "Removing"
 
 
 class DrainStatus(EngineUse):
-    """The bookie that leaves next, since fewer are wanted or its number is excluded; absent when
-    none is to leave."""
+    """The bookie that leaves next, because fewer are wanted or its number is excluded."""
 
     bookie: ShortText
     """Id of the bookie that leaves."""
     phase: DrainPhase
     """`Held`, `Draining`, `Emptied` or `Removing`."""
     started_at: AwareDatetime
-    """Since when it is to leave."""
+    """When it was first to leave."""
     ledgers_left: Count | None = None
-    """Ledgers that name it, by its own count; absent = not counted."""
+    """Number of ledgers that name it, as the bookie counts them; absent = not counted."""
     is_running: bool = False
-    """A job moves its ledgers now."""
+    """Whether a job moves its ledgers now."""
     progress: ShortText = ""
-    """How far that job is, by its own word."""
+    """How far that job is, as it reports."""
     attempt: Count = 0
     """Number of the last job that moved its ledgers."""
     failures: Count = 0
-    """Jobs in a row that moved nothing."""
+    """Number of jobs in a row that moved nothing."""
     next_attempt_at: AwareDatetime | None = None
-    """Not before then does another job begin."""
+    """The next job begins no earlier than this."""
     instance: ShortText = ""
-    """The process that is being removed; empty = there is none."""
+    """Identifies the process that is being removed; empty = there is none."""
     ledgers_moved: Count = 0
-    """Ledgers that its jobs moved, all together."""
+    """Number of ledgers that all its jobs together have moved."""
     entries_copied: Count = 0
-    """Copies that its jobs made, all together."""
+    """Number of copies that all its jobs together have made."""
     message: LongText = ""
-    """What is in the way, or what the last job said."""
+    """Why it cannot leave yet, or the message of the last job."""
     racks: LongText = ""
-    """What new ledgers lose once it has left: copies in fewer racks than `audit.minRacks`; empty =
-    nothing, or not every bookie's rack is known."""
+    """Warning that once it has left, copies of new ledgers are in fewer racks than
+    `audit.minRacks`; empty = they are not, or not every bookie's rack is known."""
 
     @property
     def is_removing(self) -> bool:
@@ -579,42 +589,43 @@ class DrainStatus(EngineUse):
 
 
 class Blocked(StatusPart):
-    """An action that is wanted and refused, and the predicate that refused it."""
+    """An action that the operator wants but must not do now, and the predicate that refuses it."""
 
     bookie: ShortText = ""
     """Id of the bookie that it is about; empty = the whole cluster."""
     action: ShortText
-    """What is wanted: Restart, ReplaceDisk, CookieFix, Repair, ScaleDown and so on."""
+    """The wanted action: Restart, ReplaceDisk, CookieFix, Repair, ScaleDown and so on."""
     predicate: ShortText
-    """One word for what refuses it, such as LossBudgetExceeded or LimboPresent."""
+    """What refuses it, in one word, such as LossBudgetExceeded or LimboPresent."""
     since: AwareDatetime
-    """Since when it is refused by that."""
+    """Since when this predicate refuses it."""
     message: LongText = ""
-    """Why, in words; where the API server refused, in its words."""
+    """Why, in a sentence; if the API server refused, its own message."""
 
 
 class LossBudgetStatus(StatusPart):
-    """How many bookies may be out at once with no acknowledged entry at risk, and why so many."""
+    """How many bookies may be out at the same time without risk for any acknowledged entry, and
+    why."""
 
     limit: Count = 0
-    """Bookies that may be out, or lose what they hold, at the same time."""
+    """Number of bookies that may be out, or lose all their entries, at the same time."""
     reason: ShortText = ""
     """AckQuorum, NotAudited, OlderAudit, LowerQuorum, SingleCopy or LastCopy."""
     message: LongText = ""
-    """What the limit rests on, in words."""
+    """Why the limit has this value, in a sentence."""
     last_copies_on: Annotated[tuple[ShortText, ...], Field(max_length=BOOKIES_MAX)] = ()
-    """Bookies that may hold the last known copy of an entry: nothing takes them away."""
+    """Bookies that may hold the last known copy of an entry: the operator does not stop them."""
 
 
 class MetadataStatus(StatusPart):
     """The metadata store, as the last look found it."""
 
     url: LongText = ""
-    """Where it is, `zk://host:port/ledgers`."""
+    """Its address, such as `zk://host:port/ledgers`."""
     reachable: bool = False
-    """It answered the last look."""
+    """Whether it answered when the operator last looked."""
     instance_id: ShortText = ""
-    """Id of the cluster in it, kept for the cluster's life; empty = not initialised yet."""
+    """Id that the cluster has in it, which never changes; empty = not initialised yet."""
 
 
 def _by_keys(*keys: str) -> dict[str, Any]:
@@ -622,38 +633,40 @@ def _by_keys(*keys: str) -> dict[str, Any]:
 
 
 class ClusterStatus(StatusPart):
-    """What the operator concluded at its last look."""
+    """The state of the cluster when the operator last looked."""
 
     untouched = frozenset({"mend", "scrub", "rereplication"})
 
     observed_generation: Count = 0
-    """Generation of the spec that all of this is about."""
+    """Generation of the spec that this status is about."""
     generation_since: AwareDatetime | None = None
-    """When this generation of the spec was first looked at: what failed before is tried again."""
+    """When the operator first saw this generation of the spec; it then retries what failed
+    before."""
     phase: ShortText = "Pending"
-    """One word for people; machines read the conditions."""
+    """The state in one word for people; programs should read the conditions."""
     replicas: Count = 0
-    """Bookies that run, or are to run again in a moment."""
+    """Number of bookies that run, or are about to run again."""
     ready_replicas: Count = 0
-    """Bookies that serve, those in limbo, read-only and draining among them."""
+    """Number of bookies that serve, including those in limbo, read-only and draining."""
     updated_replicas: Count = 0
-    """Wanted bookies that run with the settings that the spec asks for."""
+    """Number of wanted bookies that run with the settings of the spec."""
     selector: LongText = ""
-    """Labels of the bookies' pods, as the scale subresource needs them."""
+    """Label selector of the bookies' pods, for the scale subresource."""
     disruptions_allowed: Count = 0
-    """What the PodDisruptionBudget grants: 0 while limbo exists, or a last copy might go."""
+    """How many evictions the PodDisruptionBudget allows: 0 while a ledger is in limbo or a last
+    copy is at risk."""
     loss_budget: LossBudgetStatus | None = None
-    """How many bookies may be out at once, and why; absent before the first look."""
+    """How many bookies may be out at the same time, and why; absent before the first look."""
     metadata: MetadataStatus = MetadataStatus()
     """The metadata store."""
     conditions: Annotated[
         tuple[Condition, ...], Field(max_length=32, json_schema_extra=_by_keys("type"))
     ] = ()
-    """What is so and what is not, one item for each type."""
+    """The conditions, one for each type."""
     bookies: Annotated[
         tuple[BookieStatus, ...], Field(max_length=BOOKIES_MAX, json_schema_extra=_by_keys("id"))
     ] = ()
-    """Every bookie that is wanted, was known or is there, in numeric order."""
+    """Every bookie that is wanted, was known before or exists, by number."""
     limbo: LimboTotals = LimboTotals()
     """Limbo of all bookies together."""
     audit: AuditStatus = AuditStatus()
@@ -667,23 +680,24 @@ class ClusterStatus(StatusPart):
     drain: DrainStatus | None = None
     """The bookie that leaves; absent when none does."""
     tls: TlsStatus | None = None
-    """Certificates, and the ways from one authority or mode to another; absent without TLS."""
+    """Certificates, and changes of the authority or of the mode; absent without TLS."""
     left_over: Annotated[
         tuple[LeftOverStatus, ...],
         Field(max_length=LEFT_OVER_MAX, json_schema_extra=_by_keys("bookie")),
     ] = ()
-    """Bookies that left and of which a cookie or volumes are kept."""
+    """Bookies that have left but still have a cookie or volumes."""
     blocked: Annotated[tuple[Blocked, ...], Field(max_length=BLOCKED_MAX)] = ()
-    """Actions that are wanted and refused now, with what refuses each."""
+    """Actions that the operator wants but must not do now, and what refuses each."""
     incidents: Annotated[tuple[Incident, ...], Field(max_length=200)] = ()
-    """Unclean stops and changed disks, the oldest first; the last 50 closed ones are kept."""
+    """Unclean stops and changed disks, oldest first; the last 50 closed ones are kept."""
 
     def condition(self, kind: ConditionType) -> Condition | None:
         return next((c for c in self.conditions if c.type == kind.value), None)
 
     @property
     def has_running_job(self) -> bool:
-        """Of the cluster's own; repairs have a phase of their own."""
+        """Whether an audit, mend, scrub, re-replication or drain runs. Repairs of a bookie do not
+        count."""
         is_draining = self.drain is not None and self.drain.is_running
         return is_draining or any(
             one.running for one in (self.audit, self.mend, self.scrub, self.rereplication)

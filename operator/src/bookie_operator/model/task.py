@@ -1,4 +1,4 @@
-"""BookieTask: one operation that a person asks of a cluster, once, with its outcome kept."""
+"""BookieTask: a person asks for one operation on a cluster; the object keeps the outcome."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -42,10 +42,10 @@ class TaskType(StrEnum):
 
 
 TASK_TTL_SECONDS: Final = 7 * 86400
-"""A week, for whoever asked to read what came of it."""
+"""A week, in which the person can read the outcome."""
 TASK_TTL_SECONDS_MAX: Final = 10 * 365 * 86400
 DECOMMISSION: Final = "decommission"
-"""Asked for by name often enough that it gets an answer of its own."""
+"""A type that people try although it does not exist; it gets an error message of its own."""
 
 
 class TaskPhase(StrEnum):
@@ -63,7 +63,7 @@ AS_WRITTEN: Final = "(as written, not proved)"
 
 
 def recorded_name(name: str, *, is_proved: bool) -> str:
-    """A person for records: without an admission policy anybody may write any name."""
+    """A person's name for records; it says so if no admission policy proved the name."""
     return name if is_proved else f"{name} {AS_WRITTEN}"
 
 
@@ -77,12 +77,13 @@ _BOOKIELESS: Final = (
 )
 """Tasks of the whole cluster; a repair or a re-replication may name a bookie."""
 DECISION_JOBS: Final = (TaskType.ACCEPT_LOSS, TaskType.RETRACT_LOSS)
-"""Decisions that a job carries out, which bookies believe by its certificate."""
+"""Decisions that a job carries out; bookies accept them because of the job's certificate."""
 
 BookieName = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9:_.-]*$", max_length=253)]
-"""Any id that BookKeeper takes: a re-replication's bookie may be another's, `10.0.0.7:3181`."""
+"""Any bookie id of BookKeeper, since a re-replication may name a bookie such as `10.0.0.7:3181`."""
 Id = Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})]
-"""Of a ledger or an entry. The upper bound is no JSON number that every reader keeps exactly."""
+"""Id of a ledger or an entry. The schema has no upper bound: not every JSON reader keeps it
+exact."""
 
 
 class TaskSpec(Resource):
@@ -130,30 +131,31 @@ class TaskSpec(Resource):
     `approve-collection`, `replace-disk`, `replace-bookie`, `index-rebuild`, `restart`,
     `accept-loss` or `retract-loss`."""
     bookie: BookieName = ""
-    """The bookie that it is about, such as `bookie-1`. Needed by approve-cookie-fix,
-    approve-collection, replace-disk, replace-bookie, index-rebuild and restart; without it a repair
-    looks after every ledger, and a rereplicate after what BookKeeper's marks name."""
+    """Id of the bookie, such as `bookie-1`. Needed by approve-cookie-fix, approve-collection,
+    replace-disk, replace-bookie, index-rebuild and restart. Without it, repair covers every ledger,
+    and rereplicate covers the ledgers that BookKeeper has marked as under-replicated."""
     disk: ShortText = ""
-    """The disk of replace-disk, or of index-rebuild, where empty means all ledger disks; a name of
-    `storage.disks`."""
+    """Name of the disk, as in `storage.disks`, for replace-disk and index-rebuild; index-rebuild
+    without it covers all ledger disks."""
     plan_id: ShortText = ""
-    """For approve-cookie-fix and approve-collection: the plan that is approved, as `status.blocked`
-    of the cluster names it."""
+    """For approve-cookie-fix and approve-collection: id of the plan to approve, from
+    `status.blocked` of the cluster."""
     approved_by: ShortText = ""
-    """Who decides; needed by approve-collection, accept-loss and retract-loss, and kept by the
-    bookies."""
+    """Name of the person who decides; needed by approve-collection, accept-loss and retract-loss.
+    The bookies keep it."""
     ledger: Id | None = None
-    """Whose loss is accepted: the ledger that no recovery can close; or whose records of a loss are
-    taken back."""
+    """Id of the ledger: for accept-loss, one that no recovery can close; for retract-loss, one
+    whose loss records are wrong."""
     entry: Id | None = None
-    """The entry in question, to be sure of what is accepted; refused when it is another one."""
+    """For accept-loss: id of the entry that you expect to be undecided; the task fails if it is
+    another one."""
     reason: ShortText = ""
-    """Why the loss is accepted, or the record is wrong; needed by accept-loss and retract-loss, and
-    kept by the bookies."""
+    """Why the loss is accepted, or why the record is wrong; needed by accept-loss and retract-loss.
+    The bookies keep it."""
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=TASK_TTL_SECONDS_MAX)] = (
         TASK_TTL_SECONDS
     )
-    """The task is deleted so long after its end; its cluster takes it along in any case."""
+    """The task is deleted this many seconds after its end, and when its cluster is deleted."""
 
     @field_validator("type", mode="before")
     @classmethod
@@ -216,17 +218,17 @@ class TaskStatus(Resource):
     phase: TaskPhase = TaskPhase.PENDING
     """`Pending`, `Running`, `Succeeded` or `Failed`; the last two are final."""
     message: LongText = ""
-    """Why it ended so, or how far its job is."""
+    """How it ended and why, or how far its job is."""
     started_at: AwareDatetime | None = None
-    """When the operator began with it; absent before."""
+    """When the operator started it; absent before."""
     finished_at: AwareDatetime | None = None
     """When it ended; absent before."""
     target: ShortText = ""
-    """What the task acts on: the job's name, the uid of the volume that goes, or the beginnings of
-    the uids of all that go."""
+    """What the task acts on: the name of its job, the uid of the volume that is replaced, or the
+    beginnings of the uids of all such volumes."""
 
     def begun(self, target: str, *, at: datetime) -> Self:
-        """The same again once it runs; another target replaces the first."""
+        """The status of a running task. If it runs already, only the target may change."""
         if self.phase is TaskPhase.RUNNING:
             return self if self.target == target else self.model_copy(update={"target": target})
         started = whole_milliseconds(at)
@@ -240,7 +242,7 @@ class TaskStatus(Resource):
 
 
 class BookieTask(Resource):
-    """A one-shot operation, as the API server stores it."""
+    """One operation on a BookieCluster, which a person asks for."""
 
     api_version: Literal["bookkeeper.bookie-operator.dev/v1alpha1"] = API_VERSION
     """Version of this format."""
@@ -251,4 +253,4 @@ class BookieTask(Resource):
     spec: TaskSpec
     """What to do; it cannot change."""
     status: TaskStatus = TaskStatus()
-    """How far it is; the operator alone writes it."""
+    """How far it is; only the operator writes it."""

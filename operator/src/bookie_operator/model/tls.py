@@ -1,7 +1,7 @@
-"""TLS of a cluster: who signs its certificates, for how long, and what the bookies' ports take.
+"""TLS of a cluster: who signs its certificates, for how long, and what the bookies' ports accept.
 
-The wanted half stands in the spec; `TlsStatus` is what the planner concluded, and its only memory
-of a roll-over or of a way from plain to TLS.
+`Tls` is the wanted state in the spec. `TlsStatus` is what the planner concluded, and its only
+memory of a roll-over of authorities or of a change from plain to TLS.
 """
 
 from enum import StrEnum
@@ -17,7 +17,7 @@ AUTHORITIES_MAX: Final = 8
 
 
 class TlsMode(StrEnum):
-    """What the ports of bookies take."""
+    """Whether the ports of bookies accept TLS, plain connections, or both."""
 
     OFF = "Off"
     ACCEPTED = "Accepted"
@@ -35,16 +35,16 @@ class CertificateIssuer(Resource):
     name: Annotated[str, StringConstraints(min_length=1, max_length=253)]
     """Name of the issuer."""
     kind: IssuerKind = IssuerKind.ISSUER
-    """`Issuer`, one of the cluster's namespace, or `ClusterIssuer`."""
+    """`Issuer`, in the cluster's namespace, or `ClusterIssuer`."""
     group: ShortText = CERT_MANAGER
-    """API group of the issuer; another than cert-manager's own for an issuer of somebody else's."""
+    """API group of the issuer; set it for issuers that cert-manager itself does not provide."""
 
     def __str__(self) -> str:
         return f"{self.kind.value} {self.name}"
 
 
 class Tls(Resource):
-    """Certificates of the cluster, and who is let in without one."""
+    """Certificates of the cluster, and whether clients need one."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -69,20 +69,21 @@ class Tls(Resource):
     )
 
     mode: TlsMode = TlsMode.REQUIRED
-    """`Off`: ports are plain; `Accepted`: they take TLS and plain; `Required`: TLS alone. From Off
-    to Required the operator goes by itself by way of Accepted, bookie after bookie, and back."""
+    """`Off`: ports do not use TLS; `Accepted`: they accept connections with and without TLS;
+    `Required`: only with TLS. Between Off and Required, the operator by itself uses Accepted as a
+    step, bookie after bookie."""
     issuer: CertificateIssuer | None = None
-    """Who signs: an issuer of cert-manager. Absent: a small authority that the operator makes and
-    keeps for this cluster alone. It can change only while `mode` is Off."""
+    """Issuer of cert-manager that signs the certificates. Absent: the operator makes an authority
+    of its own for this cluster. It can change only while `mode` is Off."""
     lifetime_days: Annotated[int, Field(ge=2, le=825)] = 90
-    """How long a certificate is valid."""
+    """How many days a certificate is valid."""
     renew_before_days: Annotated[int, Field(ge=1, le=824)] = 30
-    """How long before its end a certificate is renewed."""
+    """How many days before its end a certificate is renewed."""
     authority_days: Annotated[int, Field(ge=30, le=7300)] = 1825
-    """How long the operator's own authority is valid; a new one takes over in time, and both are
-    trusted meanwhile. Without effect with `issuer`."""
+    """How many days the operator's own authority is valid. A new one takes over before its end, and
+    both are trusted meanwhile. Without effect if `issuer` is set."""
     http: bool = False
-    """True: the bookies' port of metrics and health speaks TLS as well."""
+    """True: the bookies' port for metrics and health uses TLS too."""
 
     @model_validator(mode="after")
     def _in_time(self) -> Self:
@@ -114,9 +115,9 @@ class Rollover(StrEnum):
     """A step from one authority to the next."""
 
     TRUSTING = "Trusting"
-    """Everybody is given the new one to trust, beside the old; nothing is signed by it yet."""
+    """Every process gets the new authority to trust beside the old one; it does not sign yet."""
     SIGNING = "Signing"
-    """What the old one signed is signed by the new one."""
+    """The new authority signs again what the old one had signed."""
 
 
 class AuthorityStatus(StatusPart):
@@ -127,14 +128,15 @@ class AuthorityStatus(StatusPart):
     ends: AwareDatetime
     """Until when it is valid."""
     signs: bool = False
-    """Certificates are signed by this one now."""
+    """Whether this authority signs certificates now."""
 
 
 class CertificateStatus(StatusPart):
-    """A certificate of one of the cluster."""
+    """A certificate of one process of the cluster."""
 
     name: ShortText
-    """Whose it is: a bookie's id, or `operator`, `job`, `client`, `person`, `zookeeper`."""
+    """Whose certificate it is: a bookie's id, or `operator`, `job`, `client`, `person`,
+    `zookeeper`."""
     ends: AwareDatetime
     """Until when it is valid."""
 
@@ -145,7 +147,7 @@ class DecisionStatus(StatusPart):
     job: ShortText
     """Name of the job."""
     by: ShortText
-    """Who decided, as the task says it."""
+    """Who decided, as the task says."""
 
 
 def _by_keys(*keys: str) -> dict[str, Any]:
@@ -153,28 +155,29 @@ def _by_keys(*keys: str) -> dict[str, Any]:
 
 
 class TlsStatus(StatusPart):
-    """Certificates and TLS as the last look found them; absent while nobody has any."""
+    """Certificates and TLS when the operator last looked; absent while there are no
+    certificates."""
 
     mode: ShortText = TlsMode.OFF.value
-    """What bookies are to run with now: on the way from Off to Required it is Accepted."""
+    """The mode that bookies should have now; between Off and Required it is Accepted."""
     clients: ShortText = TlsMode.OFF.value
-    """How the operator and its jobs talk to bookies: `Accepted` lets them talk plain to a bookie
-    that has no TLS yet."""
+    """How the operator and its jobs connect to bookies; with `Accepted` they connect without TLS to
+    a bookie that does not use it yet."""
     rollover: ShortText = ""
     """Step from one authority to the next, `Trusting` or `Signing`; empty = there is only one."""
     since: AwareDatetime | None = None
-    """When everybody was found to have what this step of the roll-over gives them; absent before
-    that, and without one."""
+    """When every process was found to have what this step of the roll-over gives it; absent before
+    that, and without a roll-over."""
     authorities: Annotated[
         tuple[AuthorityStatus, ...],
         Field(max_length=AUTHORITIES_MAX, json_schema_extra=_by_keys("fingerprint")),
     ] = ()
-    """Authorities that are trusted: two while one takes over from the other."""
+    """Authorities that are trusted; two while one takes over from the other."""
     certificates: Annotated[
         tuple[CertificateStatus, ...],
         Field(max_length=CERTIFICATES_MAX, json_schema_extra=_by_keys("name")),
     ] = ()
-    """Certificates that can be read, the one that ends first before the others."""
+    """Certificates that can be read, in the order in which they end."""
     decision: DecisionStatus | None = None
-    """The certificate of a decision that is being carried out, until it was taken away; absent:
-    there is none."""
+    """The certificate for a decision that is being carried out, until it is deleted; absent: there
+    is none."""
