@@ -1,4 +1,4 @@
-"""`completion SHELL`: what a shell needs to complete a program's words on Tab."""
+"""`completion SHELL`: prints the script with which a shell completes a program's words on Tab."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ SHELLS: Final = ("bash", "fish", "zsh")
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print what makes SHELL complete commands and options on Tab.
+    """Print the script with which SHELL completes commands and options on Tab.
 
     \b
     bash, in ~/.bashrc:  eval "$(PROGRAM completion bash)"

@@ -1,6 +1,6 @@
-"""`bookie-operator`: parsing only; the work is in `serve.py`, `local/` and `model/crd.py`.
+"""`bookie-operator`: parses the command line; the work is in `serve.py`, `local/`, `model/crd.py`.
 
-Exit codes: 0 done, 1 it failed (the message says why), 2 wrong usage or a wrong manifest, 130
+Exit codes: 0 done, 1 failed (the message says why), 2 wrong usage or a wrong manifest, 130
 interrupted.
 """
 
@@ -43,7 +43,8 @@ Params = ParamSpec("Params")
 
 
 def errors_shown(command: Callable[Params, int | None]) -> Callable[Params, None]:
-    """Our own errors are messages with an exit code; anything else is a defect, and shows."""
+    """Print our own errors as messages with an exit code; any other exception is a bug and is
+    shown."""
 
     @wraps(command)
     def run(*args: Params.args, **kwargs: Params.kwargs) -> None:
@@ -67,14 +68,18 @@ def in_directory(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Path(file_okay=False, path_type=Path),
         default=DIRECTORY_DEFAULT,
         show_default=True,
-        help="Where volumes, logs and the status file lie.",
+        help="Directory of the cluster: its volumes, logs and status file.",
     )(command)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="bookie-operator")
 def main() -> None:
-    """Runs fleets of bookies from BookieCluster manifests."""
+    """Run clusters of bookies, on Kubernetes or on this machine.
+
+    A BookieCluster manifest says which bookies there should be. `run` is the operator on
+    Kubernetes; `local` runs one cluster as processes on this machine.
+    """
 
 
 main.add_command(completion)
@@ -85,11 +90,11 @@ main.add_command(completion)
     "--dir",
     "directory",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write one file per CRD there instead of printing them.",
+    help="Write one file for each CRD to this directory instead of printing them.",
 )
 @errors_shown
 def crds(directory: Path | None) -> None:
-    """The CustomResourceDefinitions, generated from the models."""
+    """Print the CustomResourceDefinitions of BookieCluster and BookieTask."""
     if directory is None:
         click.echo("---\n".join(documents().values()), nl=False)
         return
@@ -111,29 +116,31 @@ def _checked_lease(_context: click.Context, _option: click.Parameter, path: str)
     "namespaces",
     multiple=True,
     metavar="NAME",
-    help="Only clusters of this namespace; may be given again. Without it: all namespaces.",
+    help="Run only clusters of this namespace; may be given again. Default: all namespaces.",
 )
-@click.option("--port", default=8080, show_default=True, help="HTTP port of metrics and health.")
-@click.option("--verbose", is_flag=True, help="Debug messages as well.")
+@click.option("--port", default=8080, show_default=True, help="HTTP port for metrics and health.")
+@click.option("--verbose", is_flag=True, help="Log debug messages as well.")
 @click.option(
     "--lease",
     "lease_path",
     metavar="NAMESPACE/NAME",
     default="",
     callback=_checked_lease,
-    help="Act only while this Lease is held, so that several operators may run.",
+    help="Act only while this process holds this Lease, so that several operators may run.",
 )
 @click.option(
     "--credentials",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where the operator keeps its own certificates and keys of clusters with TLS; in memory.",
+    help="Directory for the operator's own certificates and keys for clusters with TLS; it should "
+    "be in memory.",
 )
 @click.option(
     "--page-port",
     default=8081,
     show_default=True,
     type=click.IntRange(0, 65535),
-    help="The web page of all clusters, for `kubectl port-forward` alone; 0: none.",
+    help="Port of the web page of all clusters, reachable only with `kubectl port-forward`; 0: no "
+    "page.",
 )
 @errors_shown
 def run(
@@ -144,7 +151,7 @@ def run(
     credentials: Path | None,
     page_port: int,
 ) -> None:
-    """The operator on Kubernetes: reconcile BookieClusters until it gets SIGTERM."""
+    """Run the operator on Kubernetes until it gets SIGTERM."""
     from bookie_operator.serve import serve  # kopf takes a second; other commands need none
 
     serve(
@@ -158,10 +165,16 @@ def run(
 
 
 @main.command("uninstall-check")
-@click.option("--namespace", "namespaces", multiple=True, metavar="NAME")
+@click.option(
+    "--namespace",
+    "namespaces",
+    multiple=True,
+    metavar="NAME",
+    help="Look only in this namespace; may be given again. Default: all namespaces.",
+)
 @errors_shown
 def uninstall_check(namespaces: tuple[str, ...]) -> int:
-    """Exit code 1 while BookieClusters exist, which nobody would look after any more."""
+    """Check that the operator can be removed: fail while BookieClusters exist."""
     from bookie_operator.serve import clusters_left
 
     left = clusters_left(namespaces)
@@ -169,8 +182,8 @@ def uninstall_check(namespaces: tuple[str, ...]) -> int:
         return 0
     click.echo(
         f"error: found BookieCluster {', '.join(left)}, expected none: without the operator nobody "
-        "repairs them, and they could not be deleted. Delete them first (volumes are kept "
-        "unless retention says otherwise): kubectl delete bkc NAME",
+        "repairs them, and nobody can delete them. Delete them first (Kubernetes keeps the "
+        "volumes unless spec.retention says otherwise): kubectl delete bkc NAME",
         err=True,
     )
     return FAILED
@@ -178,22 +191,27 @@ def uninstall_check(namespaces: tuple[str, ...]) -> int:
 
 @main.group()
 def local() -> None:
-    """A BookieCluster on this machine: bookies as processes, volumes as folders."""
+    """Run a BookieCluster on this machine: bookies are processes, volumes are folders."""
 
 
 @local.command()
 @click.argument("manifest", type=click.Path(dir_okay=False, path_type=Path), required=False)
 @in_directory
-@click.option("--detach", is_flag=True, help="Return once Available; the operator runs on.")
+@click.option(
+    "--detach",
+    is_flag=True,
+    help="Return once the cluster is Available; the operator keeps running.",
+)
 @click.option(
     "--metrics-port",
     type=click.IntRange(1, 65535),
-    help="Serve the operator's figures to Prometheus there, on this machine only.",
+    help="Serve the operator's metrics for Prometheus on this port, on this machine only.",
 )
 @click.option(
     "--page-port",
     type=click.IntRange(1, 65535),
-    help="Serve the fleet's web page there, on this machine only: `local page` has its URL.",
+    help="Serve the cluster's web page on this port, on this machine only; `local page` prints its "
+    "URL.",
 )
 @errors_shown
 def up(
@@ -203,11 +221,11 @@ def up(
     metrics_port: int | None,
     page_port: int | None,
 ) -> int:
-    """Bring MANIFEST up and keep it so. Ctrl-C takes it down gracefully.
+    """Start the cluster of MANIFEST and run its operator. Ctrl-C stops everything gracefully.
 
-    Without MANIFEST: the one that the directory was brought up with, or an example of four bookies.
+    Default: the manifest that this directory was started with last, or an example of four bookies.
     """
-    # Of all that it starts, too: ZooKeeper's files hold ledgers' passwords, indexes their keys.
+    # For child processes too: ZooKeeper's files hold ledgers' passwords, indexes hold their keys.
     os.umask(OTHERS_NOTHING)
     folders = LocalFolders(directory)
     manifest, ports = manifest or manifest_of(folders), Ports(metrics_port, page_port)
@@ -228,7 +246,7 @@ def _screen() -> LiveScreen | PlainScreen:
 @in_directory
 @errors_shown
 def watch(directory: Path) -> int:
-    """The cluster and its events as they change, until Ctrl-C, which stops nothing else."""
+    """Show the cluster and its events as they change. Ctrl-C ends only this command."""
     try:
         with _screen() as screen:
             watch_cluster(LocalFolders(directory), screen)
@@ -243,11 +261,11 @@ def watch(directory: Path) -> int:
     "-o",
     type=click.Choice(["tree", "table", "wide", "json"]),
     default="tree",
-    help="wide: with every disk; table: as tree, as it was called before.",
+    help="wide: a tree with every disk; table: the former name of tree.",
 )
 @errors_shown
 def status(directory: Path, output: str) -> int:
-    """The cluster as its status file tells it. Exit code 1 when no operator keeps it current."""
+    """Show the cluster's last status. Exit code 1: no operator runs to keep it current."""
     folders = LocalFolders(directory)
     cluster = known_cluster(folders)
     if output == "json":
@@ -264,7 +282,7 @@ def status(directory: Path, output: str) -> int:
 @in_directory
 @errors_shown
 def page(directory: Path) -> None:
-    """The URL of the fleet's web page, with its key: for its own person, as the folder is."""
+    """Print the URL of the cluster's web page. It contains a secret key: do not share it."""
     click.echo(url_of(LocalFolders(directory)))
 
 
@@ -272,7 +290,7 @@ def page(directory: Path) -> None:
 @in_directory
 @errors_shown
 def metadata(directory: Path) -> None:
-    """The address of the metadata store, as `bookie` and clients take it."""
+    """Print the address of the metadata store, for `bookie --metadata` and for clients."""
     click.echo(known_cluster(LocalFolders(directory)).status.metadata.url)
 
 
@@ -280,7 +298,10 @@ def metadata(directory: Path) -> None:
 @in_directory
 @errors_shown
 def env(directory: Path) -> None:
-    """What reaches the cluster, for a shell: eval "$(bookie-operator local env)"."""
+    """Print shell variables with which `bookie` finds the cluster.
+
+    For the present shell: eval "$(bookie-operator local env)".
+    """
     folders = LocalFolders(directory)
     click.echo(exports(folders, known_cluster(folders)), nl=False)
 
@@ -288,11 +309,16 @@ def env(directory: Path) -> None:
 @local.command()
 @in_directory
 @click.option(
-    "--timeout", default=300.0, show_default=True, type=click.FloatRange(min=0), metavar="SECONDS"
+    "--timeout",
+    default=300.0,
+    show_default=True,
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="How long to wait before the command fails.",
 )
 @errors_shown
 def wait(directory: Path, timeout: float) -> None:
-    """Until every bookie serves, no ledger is in limbo and an audit of now is clean."""
+    """Wait until every bookie serves, no ledger is in limbo and a recent audit found no damage."""
     took = wait_whole(LocalFolders(directory), timeout_s=timeout)
     click.echo(f"whole after {took:.1f} s")
 
@@ -302,7 +328,7 @@ def wait(directory: Path, timeout: float) -> None:
 @click.option("--delete-volumes", is_flag=True, help="Delete all data as well.")
 @errors_shown
 def down(directory: Path, delete_volumes: bool) -> int:
-    """Stop everything gracefully; data stays."""
+    """Stop the operator and the cluster gracefully; keep the data."""
     folders = LocalFolders(directory)
     return 0 if take_all_down(folders, delete_volumes=delete_volumes, report=click.echo) else FAILED
 
@@ -312,7 +338,7 @@ def down(directory: Path, delete_volumes: bool) -> int:
 @in_directory
 @errors_shown
 def task(manifest: Path, directory: Path) -> None:
-    """Hand a BookieTask to the operator: a repair, an audit, an approval, an accepted loss ..."""
+    """Give the operator the BookieTask in MANIFEST, such as a repair, an audit or an approval."""
     path = add_task(LocalFolders(directory), manifest)
     click.echo(f"{path} (its status appears beside it)")
 
@@ -322,7 +348,7 @@ def task(manifest: Path, directory: Path) -> None:
 @in_directory
 @errors_shown
 def kill(bookie: str, directory: Path) -> None:
-    """SIGKILL a bookie, as a crash does."""
+    """Kill a bookie with SIGKILL, as a crash would."""
     pid = faults.kill_bookie(LocalFolders(directory), BookieId(bookie))
     click.echo(f"{bookie} (process {pid}) killed")
 
@@ -333,7 +359,7 @@ def kill(bookie: str, directory: Path) -> None:
 @in_directory
 @errors_shown
 def replace_disk(bookie: str, disk: str, directory: Path) -> None:
-    """Give a bookie a new, empty volume, as deleting its claim does."""
+    """Give a bookie a new, empty volume, as if its volume claim had been deleted."""
     folders = LocalFolders(directory)
     uid = faults.replace_disk(folders, (BookieId(bookie), disk), grace_s=_grace(folders))
     click.echo(f"{bookie} {disk}: new volume {uid}{_afterwards(folders)}")
@@ -345,7 +371,7 @@ def replace_disk(bookie: str, disk: str, directory: Path) -> None:
 @in_directory
 @errors_shown
 def wipe_disk(bookie: str, disk: str, directory: Path) -> None:
-    """Empty a volume under the identity it keeps, as an ephemeral disk comes back."""
+    """Empty a volume but keep its identity, as happens with an ephemeral disk."""
     folders = LocalFolders(directory)
     faults.wipe_disk(folders, (BookieId(bookie), disk), grace_s=_grace(folders))
     click.echo(f"{bookie} {disk} wiped{_afterwards(folders)}")
@@ -357,7 +383,7 @@ def wipe_disk(bookie: str, disk: str, directory: Path) -> None:
 @in_directory
 @errors_shown
 def swap_disks(first: str, second: str, directory: Path) -> None:
-    """Exchange two disks, each named BOOKIE.DISK."""
+    """Exchange two disks; name each as BOOKIE.DISK, such as bookie-0.ledger-1."""
     folders = LocalFolders(directory)
     faults.swap_disks(folders, _disk(first), _disk(second), grace_s=_grace(folders))
     click.echo(f"{first} and {second} swapped{_afterwards(folders)}")

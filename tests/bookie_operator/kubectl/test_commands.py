@@ -222,7 +222,7 @@ class TestEvents:
 
     def test_none_is_told(self, lab: FakeLab) -> None:
         lab.put_cluster("healthy")
-        assert "no events are kept" in lab.run("events").stderr
+        assert "there are no events" in lab.run("events").stderr
 
 
 def test_the_plugin_needs_only_what_every_part_needs() -> None:

@@ -31,4 +31,4 @@ def test_kubectl_gets_help_behind_a_tab_and_a_directive_last(
 ) -> None:
     monkeypatch.setattr("sys.argv", ["kubectl_complete-bookie", "pau"])
     completion.main()
-    assert capsys.readouterr().out == "pause\tKeep the operator from changing anything.\n:4\n"
+    assert capsys.readouterr().out == "pause\tStop the operator from changing anything.\n:4\n"

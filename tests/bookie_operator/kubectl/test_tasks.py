@@ -61,13 +61,15 @@ class TestApprove:
         lab.put_cluster("approval")
         done = lab.run("approve", "bookie-0", "--yes")
         assert done.exit_code == 1
-        assert "found bookie-0 Serving" in done.stderr and "a person: bookie-2" in done.stderr
+        assert (
+            "found bookie-0 Serving" in done.stderr and "bookies that wait: bookie-2" in done.stderr
+        )
 
     def test_a_fix_that_the_operator_approves_needs_nobody(self, lab: FakeLab) -> None:
         tree = tree_of("approval")
         tree["status"]["blocked"] = []
         lab.put("bookieclusters", tree)
-        assert "approves it by itself" in lab.run("approve", "bookie-2").stderr
+        assert "approves by itself" in lab.run("approve", "bookie-2").stderr
 
     def test_an_unknown_bookie_is_a_usage_error(self, lab: FakeLab) -> None:
         lab.put_cluster("approval")
@@ -112,7 +114,7 @@ class TestApproveCollection:
     ) -> None:
         lab.put("bookieclusters", holding())
         done = lab.run("approve-collection", "bookie-2", "--yes")
-        assert done.exit_code == 1 and "waiting for a person: bookie-1" in done.stderr
+        assert done.exit_code == 1 and "bookies with one: bookie-1" in done.stderr
 
 
 class TestRepair:
@@ -136,7 +138,7 @@ class TestRepair:
         lab.put("bookieclusters", tree)
         done = lab.run("repair", "bookie-1", "--timeout", "200ms")
         assert done.exit_code == 1 and "refused by Paused: spec.paused is true" in done.stderr
-        assert "has not ended in time; it goes on" in done.stderr
+        assert "has not ended in time; it continues" in done.stderr
 
     def test_a_task_that_is_deleted_has_no_outcome(self, lab: FakeLab) -> None:
         lab.put_cluster("limbo")
@@ -166,7 +168,10 @@ class TestAudit:
 
     @pytest.mark.parametrize(
         ("state", "told"),
-        [("limbo", "a repair goes first"), ("healthy", "the operator has not taken it up yet")],
+        [
+            ("limbo", "it begins after the repair"),
+            ("healthy", "the operator has not started it yet"),
+        ],
     )
     def test_why_it_waits_is_told(self, lab: FakeLab, state: str, told: str) -> None:
         lab.put_cluster(state)
@@ -178,7 +183,7 @@ class TestAudit:
         tree["status"]["audit"]["running"] = True
         lab.put("bookieclusters", tree)
         done = lab.run("audit", "--timeout", "200ms")
-        assert "Pending: an audit that began earlier ends first" in done.stderr
+        assert "Pending: it begins after the audit" in done.stderr
 
 
 class TestScrub:
@@ -193,7 +198,7 @@ class TestScrub:
         assert lab.run("scrub").exit_code == code
 
     @pytest.mark.parametrize(
-        ("running", "told"), [(True, "a scrub that began earlier"), (False, "a scrub begins once")]
+        ("running", "told"), [(True, "it begins after the scrub"), (False, "a scrub begins once")]
     )
     def test_why_it_waits_is_told(self, lab: FakeLab, running: bool, told: str) -> None:
         tree = tree_of("healthy")
@@ -231,7 +236,8 @@ class TestRereplicate:
         assert done.exit_code == code and "  7 ledgers looked at" in done.stderr
 
     @pytest.mark.parametrize(
-        ("running", "told"), [(True, "one that began earlier"), (False, "once every bookie")]
+        ("running", "told"),
+        [(True, "it begins after the re-replication"), (False, "once every bookie")],
     )
     def test_why_it_waits_is_told(self, lab: FakeLab, running: bool, told: str) -> None:
         tree = tree_of("healthy")
@@ -262,7 +268,7 @@ class TestReplaceBookie:
         assert lab.created() == [
             {"cluster": "demo", "type": "replace-bookie", "bookie": "bookie-1"}
         ]
-        assert "bookie-1 is away since 2026-01-01 00:00:00 UTC" in done.stderr
+        assert "bookie-1 has been away since 2026-01-01 00:00:00 UTC" in done.stderr
 
     def test_why_it_waits_is_shown(self, lab: FakeLab) -> None:
         tree = tree_of("healthy")
@@ -321,7 +327,7 @@ class TestRetractLoss:
         lab.put_cluster("blocked")
         lab.end_tasks("retract-loss", {"phase": "Succeeded", "message": "ledger 5"})
         done = lab.run("retract-loss", "5", "bookie-2 has them", stdin="y\n")
-        assert done.exit_code == 0 and "the end of a closed ledger stays" in done.stderr
+        assert done.exit_code == 0 and "The end of a closed ledger does not change" in done.stderr
         wanted = {"cluster": "demo", "type": "retract-loss", "ledger": 5}
         assert lab.created() == [wanted | {"reason": "bookie-2 has them", "approvedBy": "ann"}]
 
@@ -349,4 +355,4 @@ class TestTasks:
 
     def test_none_are_told(self, lab: FakeLab) -> None:
         lab.put_cluster("healthy")
-        assert "nobody has asked anything of demo" in lab.run("tasks").stderr
+        assert "there are no tasks of demo" in lab.run("tasks").stderr

@@ -66,7 +66,7 @@ def test_a_port_of_metrics_that_is_in_use_ends_it_before_anything_starts(tmp_pat
 @pytest.mark.parametrize("command", ["status", "watch", "metadata", "env", "wait", "down"])
 def test_a_directory_without_a_cluster_is_told(tmp_path: Path, command: str) -> None:
     done = run("local", command, "--dir", str(tmp_path / "d"))
-    assert done.exit_code == 1 and "nothing was ever brought up" in done.output
+    assert done.exit_code == 1 and "no cluster was ever started" in done.output
 
 
 def test_status_without_an_operator_is_the_last_known(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_killing_what_does_not_run_is_an_error(tmp_path: Path) -> None:
 def test_replacing_an_unknown_disk_is_an_error(tmp_path: Path) -> None:
     stored(tmp_path)
     done = run("local", "replace-disk", "bookie-0", "ledger-9", "--dir", str(tmp_path))
-    assert done.exit_code == 1 and "no disk ledger-9 of bookie-0" in done.output
+    assert done.exit_code == 1 and "bookie-0 has no disk ledger-9" in done.output
 
 
 def test_swapping_needs_full_names(tmp_path: Path) -> None:

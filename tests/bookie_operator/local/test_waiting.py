@@ -51,4 +51,4 @@ def test_without_an_operator_nobody_is_waited_for(tmp_path: Path) -> None:
     folders.make()
     write_json(folders.status_file, told().as_dict())
     done = CliRunner().invoke(main, ["local", "wait", "--dir", str(tmp_path)])
-    assert done.exit_code == 1 and "no operator keeps" in done.output
+    assert done.exit_code == 1 and "no operator runs for" in done.output

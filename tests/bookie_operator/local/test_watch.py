@@ -102,5 +102,5 @@ def test_events_go_on_when_their_oldest_file_was_dropped(folders: LocalFolders) 
 
 
 def test_a_directory_without_a_cluster_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(LocalError, match="nothing was ever brought up"):
+    with pytest.raises(LocalError, match="no cluster was ever started"):
         watch(LocalFolders(tmp_path / "d"), Seen())

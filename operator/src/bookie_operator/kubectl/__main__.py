@@ -1,7 +1,7 @@
-"""`kubectl bookie`: parsing and exit codes; reading, showing and asking are in the other files.
+"""`kubectl bookie`: its commands and exit codes; other files read, show and create objects.
 
-kubectl finds the plugin as `kubectl-bookie` on PATH. Exit codes: 0 done, 1 it failed, 2 wrong
-usage, 3 limbo or damage found, 4 not known now, 130 interrupted.
+kubectl finds the plugin as `kubectl-bookie` on PATH. Exit codes: 0 done, 1 failed, 2 wrong usage, 3
+limbo or damage found, 4 not known now, 130 interrupted.
 """
 
 import json
@@ -42,16 +42,16 @@ from bookie_operator.status_tree.tree import cluster_tree
 @click.version_option(package_name="bookie-operator")
 @kubectl_flags
 def plugin() -> None:
-    """BookieClusters: what they are up to, and what needs a person."""
+    """Show BookieClusters, and ask their operator for repairs, audits and other work."""
 
 
 @plugin.command()
 @cluster_option
-@click.option("--watch", "-w", is_flag=True, help="Go on showing it as it changes.")
+@click.option("--watch", "-w", is_flag=True, help="Keep showing the cluster as it changes.")
 @output_option("tree", "wide")
 @with_kubectl
 def status(kubectl: Kubectl, name: str | None, watch: bool, output: str) -> None:
-    """A cluster as a tree; -o wide: with every disk."""
+    """Show a cluster as a tree; -o wide adds every disk."""
     found = find(kubectl, name)
     if watch:
         _watch(kubectl, found, output)
@@ -80,7 +80,7 @@ def _watch(kubectl: Kubectl, found: Tree, output: str) -> None:
 
 
 def _changes(kubectl: Kubectl, name: str) -> Iterator[Tree]:
-    """The object whenever it has changed; a watch that the API server ends is begun again."""
+    """Yield the object whenever it has changed; start a new watch when the API server ends one."""
     version = ""
     while True:
         for change in kubectl.watch(CLUSTERS, name):
@@ -94,13 +94,17 @@ def _changes(kubectl: Kubectl, name: str) -> Iterator[Tree]:
 @plugin.command()
 @cluster_option
 @click.option("--wait", is_flag=True, help="Wait until nothing is in limbo.")
-@timeout_option("Of --wait, such as 90s or 5m; default: for ever.")
+@timeout_option("How long --wait waits, such as 90s or 5m. Default: without limit.")
 @output_option("table")
 @with_kubectl
 def limbo(
     kubectl: Kubectl, name: str | None, wait: bool, timeout: float | None, output: str
 ) -> int:
-    """Limbo of every bookie. Exit code 0: none, 3: some, 4: not known now."""
+    """Show how many ledgers are in limbo on each bookie.
+
+    A ledger is in limbo on a bookie that may have forgotten entries of it. Exit code 0: none is, 3:
+    some are, 4: not known now.
+    """
     found = find(kubectl, name)
     cluster = read(BookieCluster, found)
     if wait:
@@ -124,7 +128,7 @@ def limbo(
 @output_option("table")
 @with_kubectl
 def events(kubectl: Kubectl, name: str | None, output: str) -> None:
-    """What the operator reported, newest last."""
+    """Show the events that the operator recorded, newest last."""
     cluster = the_cluster(kubectl, name)
     found = events_of(kubectl, cluster.metadata.name)
     if output == "json":
@@ -132,7 +136,7 @@ def events(kubectl: Kubectl, name: str | None, output: str) -> None:
     elif found:
         screen.show(event_table(found, now=screen.now()))
     else:
-        screen.tell("no events are kept (an API server forgets them after an hour)")
+        screen.tell("there are no events (the API server deletes them after an hour)")
 
 
 @plugin.command()
@@ -140,7 +144,7 @@ def events(kubectl: Kubectl, name: str | None, output: str) -> None:
 @output_option("table")
 @with_kubectl
 def tasks(kubectl: Kubectl, name: str | None, output: str) -> None:
-    """What people asked, and what came of it."""
+    """Show the tasks that people created, and how they ended."""
     cluster = the_cluster(kubectl, name)
     found = tasks_of(kubectl, cluster.metadata.name)
     if output == "json":
@@ -148,7 +152,7 @@ def tasks(kubectl: Kubectl, name: str | None, output: str) -> None:
     elif found:
         screen.show(task_table(found, now=screen.now()))
     else:
-        screen.tell(f"nobody has asked anything of {cluster.metadata.name}")
+        screen.tell(f"there are no tasks of {cluster.metadata.name}")
 
 
 def _ask_once_confirmed(
@@ -177,15 +181,19 @@ def approve(
     yes: bool,
     **how: Any,
 ) -> int:
-    """Let BOOKIE take its changed disks as its own.
+    """Let BOOKIE use its changed disks.
 
-    What was on the old ones is given up; copies on other bookies bring it back.
+    The content of the old disks is given up; a repair copies the entries from other bookies.
     """
     wish = task_requests.approval(
         the_cluster(kubectl, name), bookie, plan_id=plan_id, by=by or kubectl.user()
     )
     return _ask_once_confirmed(
-        kubectl, wish, "Is the old content gone for good, and may it be given up?", yes=yes, **how
+        kubectl,
+        wish,
+        "Is the content of the old disks permanently lost, and may it be given up?",
+        yes=yes,
+        **how,
     )
 
 
@@ -207,9 +215,10 @@ def approve_collection(
     yes: bool,
     **how: Any,
 ) -> int:
-    """Let BOOKIE drop what so many deleted ledgers left that it asks first.
+    """Let BOOKIE remove the entries of unusually many deleted ledgers.
 
-    Only for ledgers that were deleted on purpose: their entries go from its disks.
+    So many of its ledgers are missing in the metadata store that BOOKIE asks first. Approve only if
+    they were deleted on purpose: removed entries cannot be brought back.
     """
     wish = task_requests.collection_approval(
         the_cluster(kubectl, name), bookie, plan_id=plan_id, by=by or kubectl.user()
@@ -232,10 +241,10 @@ def replace_disk(
 ) -> int:
     """Give BOOKIE a new, empty volume for DISK.
 
-    What was on the old one comes back from its copies on other bookies.
+    A repair copies the entries of the old volume from other bookies.
     """
     wish = task_requests.replacement(the_cluster(kubectl, name), bookie, disk)
-    question = f"Delete this volume of {bookie} with what is on it?"
+    question = f"Delete this volume of {bookie} with everything on it?"
     return _ask_once_confirmed(kubectl, wish, question, yes=yes, **how)
 
 
@@ -247,12 +256,12 @@ def replace_disk(
 @output_option("text")
 @with_kubectl
 def replace_bookie(kubectl: Kubectl, bookie: str, name: str | None, yes: bool, **how: Any) -> int:
-    """Give up all volumes of BOOKIE, whose node or disks are gone for good.
+    """Replace all volumes of BOOKIE, whose node or disks are permanently lost.
 
-    It starts with empty ones; what was on the old ones comes back from its copies.
+    BOOKIE starts with empty volumes; a repair copies its entries from other bookies.
     """
     wish = task_requests.bookie_replacement(the_cluster(kubectl, name), bookie)
-    question = f"Delete all volumes of {bookie} with what is on them?"
+    question = f"Delete all volumes of {bookie} with everything on them?"
     return _ask_once_confirmed(kubectl, wish, question, yes=yes, **how)
 
 
@@ -264,10 +273,11 @@ def replace_bookie(kubectl: Kubectl, bookie: str, name: str | None, yes: bool, *
 @output_option("text")
 @with_kubectl
 def index_rebuild(kubectl: Kubectl, bookie: str, disk: str, name: str | None, **how: Any) -> int:
-    """Build the index of BOOKIE's DISK again from its log, or all of its indexes.
+    """Rebuild the index of BOOKIE's DISK from its log; without DISK, all its indexes.
 
-    For a bookie that refuses to boot since an index is lost or damaged. Nothing that is in the log
-    is lost; the next boot puts into limbo what only the index knew, and a repair follows.
+    Use it when BOOKIE refuses to boot because an index is lost or damaged. Nothing that is in the
+    log is lost. The next boot puts ledgers whose entries may be missing into limbo, and a repair
+    follows.
     """
     wish = task_requests.rebuild(the_cluster(kubectl, name), bookie, disk)
     return task_requests.ask(kubectl, wish, **how)
@@ -277,8 +287,12 @@ def index_rebuild(kubectl: Kubectl, bookie: str, disk: str, name: str | None, **
 @click.argument("ledger", type=int)
 @click.argument("reason")
 @cluster_option
-@click.option("--entry", type=int, help="Refuse unless this is the entry in question.")
-@by_option("Who accepts; goes into the loss record.")
+@click.option(
+    "--entry",
+    type=int,
+    help="The entry that you expect to be undecided; refuse if it is another one.",
+)
+@by_option("Who accepts; kept in the loss record.")
 @yes_option
 @following
 @output_option("text")
@@ -293,17 +307,21 @@ def accept_loss(
     yes: bool,
     **how: Any,
 ) -> int:
-    """Close LEDGER at a possible loss.
+    """Close LEDGER, which no recovery can close, and accept that entries may be lost.
 
-    For a ledger that no recovery can end: it is closed before the entry that nobody can decide. The
-    REASON is kept on record.
+    The ledger is closed before the first entry of which nobody can say whether it was acknowledged.
+    The bookies keep REASON with the loss record.
     """
     cluster = the_cluster(kubectl, name)
     wish = task_requests.acceptance(
         cluster, ledger, entry=entry, reason=reason, by=by or kubectl.user()
     )
     return _ask_once_confirmed(
-        kubectl, wish, "Give up what may have been acknowledged there?", yes=yes, **how
+        kubectl,
+        wish,
+        "Give up entries of this ledger that may have been acknowledged?",
+        yes=yes,
+        **how,
     )
 
 
@@ -311,7 +329,7 @@ def accept_loss(
 @click.argument("ledger", type=int)
 @click.argument("reason")
 @cluster_option
-@by_option("Who decides; kept by the bookies.")
+@by_option("Who decides; the bookies keep it.")
 @yes_option
 @following
 @output_option("text")
@@ -325,15 +343,19 @@ def retract_loss(
     yes: bool,
     **how: Any,
 ) -> int:
-    """Take back that entries of LEDGER are lost: the record was wrong.
+    """Withdraw a wrong record that entries of LEDGER are lost.
 
-    What may have been denied on its word goes into limbo, until a repair has looked. The REASON is
-    kept by the bookies.
+    Because of the record, bookies may have denied that the entries exist; then the ledger goes into
+    limbo there until a repair has checked it. The bookies keep REASON.
     """
     cluster = the_cluster(kubectl, name)
     wish = task_requests.retraction(cluster, ledger, reason=reason, by=by or kubectl.user())
     return _ask_once_confirmed(
-        kubectl, wish, f"Call what is recorded of ledger {ledger} lost no more?", yes=yes, **how
+        kubectl,
+        wish,
+        f"Withdraw the records that entries of ledger {ledger} are lost?",
+        yes=yes,
+        **how,
     )
 
 
@@ -344,11 +366,11 @@ def retract_loss(
 @output_option("text")
 @with_kubectl
 def repair(kubectl: Kubectl, bookie: str | None, name: str | None, **how: Any) -> int:
-    """Repair BOOKIE now, or every ledger.
+    """Repair the ledgers that BOOKIE has marked; without BOOKIE, every ledger.
 
-    Repairs come by themselves; this one does not wait for the next attempt. Without a BOOKIE also
-    copies are made again that are missing where nothing is in limbo. Exit code 3: limbo, or
-    something missing, is left.
+    The operator repairs by itself; this command does not wait for its next attempt. Without BOOKIE,
+    it also makes copies again that are missing outside of limbo. Exit code 3: limbo or missing
+    copies are left.
     """
     wish = task_requests.wish(the_cluster(kubectl, name), TaskType.REPAIR, bookie=bookie or "")
     return task_requests.ask(kubectl, wish, **how)
@@ -360,9 +382,9 @@ def repair(kubectl: Kubectl, bookie: str | None, name: str | None, **how: Any) -
 @output_option("text")
 @with_kubectl
 def audit(kubectl: Kubectl, name: str | None, **how: Any) -> int:
-    """Compare every copy with what must be there.
+    """Compare what every bookie holds with what it must hold.
 
-    Exit code 3: some are not as they must be.
+    Exit code 3: the audit found damage.
     """
     wish = task_requests.wish(the_cluster(kubectl, name), TaskType.AUDIT)
     return task_requests.ask(kubectl, wish, **how)
@@ -374,9 +396,10 @@ def audit(kubectl: Kubectl, name: str | None, **how: Any) -> int:
 @output_option("text")
 @with_kubectl
 def scrub(kubectl: Kubectl, name: str | None, **how: Any) -> int:
-    """Read every copy, verify its digest, and replace corrupt ones.
+    """Read every copy, verify its digest, and replace corrupt copies.
 
-    Reads at spec.scrub.readBytesPerSecond from each bookie. Exit code 3: not all are good now.
+    It reads spec.scrub.readBytesPerSecond bytes per second from each bookie. Exit code 3: corrupt
+    copies are left, or not every copy could be read.
     """
     wish = task_requests.wish(the_cluster(kubectl, name), TaskType.SCRUB)
     return task_requests.ask(kubectl, wish, **how)
@@ -390,14 +413,14 @@ def scrub(kubectl: Kubectl, name: str | None, **how: Any) -> int:
 @output_option("text")
 @with_kubectl
 def rereplicate(kubectl: Kubectl, bookie: str, name: str | None, yes: bool, **how: Any) -> int:
-    """Give ledgers that lost copies for good new members.
+    """Replace a permanently lost BOOKIE in all its ledgers, copying from other bookies.
 
-    Those of BOOKIE, which is gone for good and not run by the operator (any more): any id of
-    BookKeeper's, such as 10.0.0.7:3181. Without BOOKIE: what is marked as under-replicated. Exit
-    code 3: some are left.
+    BOOKIE must not be one that the operator runs; give its BookKeeper id, such as 10.0.0.7:3181.
+    Without BOOKIE: restore the ledgers that are marked as under-replicated. Exit code 3: some
+    ledgers are left.
     """
     wish = task_requests.rereplication(the_cluster(kubectl, name), bookie)
-    question = f"Is {bookie} gone for good, with all that was on its disks?"
+    question = f"Is {bookie} permanently lost, with everything on its disks?"
     if bookie and not screen.confirmed(question, yes=yes):
         return Exit.FAILED
     return task_requests.ask(kubectl, wish, **how)
@@ -407,9 +430,9 @@ def rereplicate(kubectl: Kubectl, bookie: str, name: str | None, yes: bool, **ho
 @cluster_option
 @with_kubectl
 def pause(kubectl: Kubectl, name: str | None) -> None:
-    """Keep the operator from changing anything.
+    """Stop the operator from changing anything.
 
-    Bookies go on serving; repairs wait.
+    Bookies keep serving; repairs wait.
     """
     task_requests.set_paused(kubectl, the_cluster(kubectl, name), paused=True)
 
@@ -418,7 +441,7 @@ def pause(kubectl: Kubectl, name: str | None) -> None:
 @cluster_option
 @with_kubectl
 def resume(kubectl: Kubectl, name: str | None) -> None:
-    """Let the operator go on."""
+    """Let the operator work again after `pause`."""
     task_requests.set_paused(kubectl, the_cluster(kubectl, name), paused=False)
 
 
@@ -431,8 +454,9 @@ def resume(kubectl: Kubectl, name: str | None) -> None:
 def restart(kubectl: Kubectl, bookie: str | None, name: str | None, **how: Any) -> int:
     """Restart BOOKIE, or every bookie, one after the other.
 
-    Within the loss budget. One BOOKIE is followed until it serves again; all are restarted as for a
-    new image, no further than the first that does not come back, and nobody waits for that here.
+    The operator restarts a bookie only while the loss budget allows it. With BOOKIE, the command
+    waits until it serves again. Without, it returns at once; the operator restarts all bookies as
+    for a new image, and stops if one does not come back.
     """
     cluster = the_cluster(kubectl, name)
     if bookie is None:
@@ -447,7 +471,7 @@ def _print_json(document: object) -> None:
 
 
 def main() -> None:
-    """The console script; people call it through kubectl, and its help says so."""
+    """The console script. People call it through kubectl, so its help says `kubectl bookie`."""
     plugin(prog_name="kubectl bookie")
 
 

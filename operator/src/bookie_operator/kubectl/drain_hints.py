@@ -1,4 +1,4 @@
-"""What a person can do about bookies that leave, or that the cluster could do without."""
+"""What a person can do about bookies that are to leave, or that the cluster no longer needs."""
 
 import json
 from collections.abc import Iterator
@@ -23,28 +23,28 @@ def _leaving(cluster: BookieCluster) -> Iterator[Hint]:
         return
     if any(b.predicate == NOT_REREPLICATED for b in cluster.status.blocked):
         yield Hint(
-            f"{drain.bookie} is away, and goes once others hold what it held. If it is gone for "
-            "good, to begin with that now:",
+            f"{drain.bookie} is away. It is removed once other bookies hold its entries. If it is "
+            "permanently lost, start copying now:",
             ("bookie", "rereplicate", drain.bookie, "--cluster", name),
         )
-    yield Hint(f"{drain.bookie} is to leave and cannot yet. To keep it instead:", _kept(cluster))
+    yield Hint(f"{drain.bookie} cannot be removed yet. To keep it instead:", _kept(cluster))
 
 
 def _away(cluster: BookieCluster) -> Iterator[Hint]:
-    """Of those that the spec wants."""
+    """Hints about bookies that the spec wants and that are away."""
     excluded, wanted = cluster.spec.excluded_ordinals, cluster.spec.bookie_ids
     for one in cluster.status.bookies:
         if one.rereplicated_at is None or one.id not in wanted:
             continue
         yield Hint(
-            f"Others hold what {one.id} held before it went away. If it is gone for good, to do "
-            "without it and have a new bookie join at the end:",
+            f"Other bookies now hold the entries of {one.id}, which is away. If it is permanently "
+            "lost, exclude it and let a new bookie with the next number replace it:",
             _patched(cluster, [*excluded, by_number(BookieId(one.id))[1]], cluster.spec.replicas),
         )
 
 
 def _kept(cluster: BookieCluster) -> tuple[str, ...]:
-    """The command that makes the bookie which leaves a member again."""
+    """The command that makes the spec want the draining bookie again."""
     spec, drain = cluster.spec, cluster.status.drain
     assert drain is not None
     ordinal = by_number(BookieId(drain.bookie))[1]

@@ -1,7 +1,7 @@
 """What a person can do now: a sentence and, where there is one, the command to copy.
 
-Pure, from the status alone; most pressing first, nothing for a healthy cluster. What the operator
-does by itself needs no hint.
+Pure: it needs only the status. The most urgent hint comes first; a healthy cluster has none, and
+what the operator does by itself needs none.
 """
 
 import shlex
@@ -29,21 +29,21 @@ from bookie_operator.status_tree.pending import held_collections, pending_fixes,
 _AUDIT_HELPS: Final = ("AuditPending", "AuditStale")
 _LOSSES: Final = {
     "OverlappingUnclean": (
-        "Possible data loss: nothing is disturbed until repairs have cleared limbo and an audit is "
-        "clean. If old disks can come back, bring them back first."
+        "Possible data loss: the operator disturbs no bookie until repairs have cleared limbo "
+        "and an audit is clean. If old disks can come back, bring them back first."
     ),
     "AuditMissing": (
-        "Entries have no copy left. Bring back every bookie and disk that can come back; what "
-        'cannot, tell the owners of the ledgers (docs/operating.md, "Possible data loss").'
+        "Entries have no copy left. Bring back every bookie and disk that can come back; for what "
+        'cannot, inform the owners of the ledgers (docs/operating.md, "Possible data loss").'
     ),
     "LossRecorded": (
-        "Bookies hold records of entries that are lost for good: tell the owners of the ledgers. "
-        "This stays, unless a record is wrong and somebody takes it back (`kubectl bookie "
+        "Bookies hold records of entries that are permanently lost: inform the owners of the "
+        "ledgers. This condition stays. If a record is wrong, withdraw it (`kubectl bookie "
         "retract-loss LEDGER REASON`)."
     ),
     "LossAccepted": (
-        "A person has closed ledgers at a possible loss: tell their owners. This stays, and holds "
-        "up nothing."
+        "A person has closed ledgers and accepted a possible loss: inform their owners. This "
+        "condition stays, and prevents nothing."
     ),
 }
 
@@ -61,7 +61,10 @@ def _hints(cluster: BookieCluster, status: ClusterStatus) -> Iterator[Hint]:
         return
     name = cluster.metadata.name
     if cluster.spec.paused:
-        yield Hint("Paused by spec.paused; to go on:", ("bookie", "resume", "--cluster", name))
+        yield Hint(
+            "spec.paused stops the operator. To let it work again:",
+            ("bookie", "resume", "--cluster", name),
+        )
     yield from _consents(name, status)
     yield from _losses(name, status)
     for bookie in status.bookies:
@@ -76,8 +79,8 @@ def _consents(name: str, status: ClusterStatus) -> Iterator[Hint]:
     for fix in pending_fixes(status):
         disks = ", ".join(disk.name for disk in fix.disks) or "its disks"
         yield Hint(
-            f"{fix.bookie} asks whether it may give up the old content of {disks}. If that can "
-            "come back, put it back instead. If it is gone for good:",
+            f"{fix.bookie} asks whether it may give up the old content of {disks}. If the old "
+            "disks can come back, put them back instead. If they are permanently lost, approve:",
             ("bookie", "approve", fix.bookie, "--cluster", name, "--plan", fix.plan_id),
         )
 
@@ -86,7 +89,8 @@ def _losses(name: str, status: ClusterStatus) -> Iterator[Hint]:
     for one in undecidable(status):
         yield Hint(
             f"Ledger {one.ledger}: nobody can say whether entry {one.entry} was acknowledged. "
-            "Bring back every bookie that is merely away; if nothing is left to hope for:",
+            "Bring back every bookie that is only temporarily away. If none can come back, accept "
+            "the loss:",
             (
                 *("bookie", "accept-loss", str(one.ledger), "REASON"),
                 *("--cluster", name, "--entry", str(one.entry)),
@@ -99,21 +103,21 @@ def _bookie(name: str, bookie: BookieStatus) -> Iterator[Hint]:
     if bookie.state is BookieState.REFUSED:
         yield refusal_hint(name, bookie)
     elif bookie.state is BookieState.UNRESPONSIVE:
-        yield Hint(f"{bookie.id}: {bookie.message}. Its log:", ("logs", pod, "-c", "bookie"))
+        yield Hint(f"{bookie.id}: {bookie.message}. Show its log:", ("logs", pod, "-c", "bookie"))
     elif bookie.state is BookieState.CRASH_LOOP:
         yield Hint(
-            f"{bookie.id} does not come up by itself. Its last words:",
+            f"{bookie.id} ends each time it starts. The last lines of its log:",
             ("logs", pod, "-c", "bookie", "--previous"),
         )
     elif bookie.state is BookieState.READ_ONLY:
         yield Hint(
-            f"{bookie.id} takes no new entries: {bookie.message or 'it does not say why'}. Where "
-            "space is too little, delete ledgers or give it larger volumes: it goes on by itself. "
-            "The volumes:",
+            f"{bookie.id} takes no new entries: {bookie.message or 'it does not say why'}. If it "
+            "lacks space, delete ledgers or give it larger volumes; then it takes entries again "
+            "by itself. Show its volumes:",
             ("exec", pod, "-c", "bookie", "--", "df", "-h"),
         )
     elif bookie.state in (BookieState.PENDING, BookieState.DOWN):
-        yield Hint(f"{bookie.id} has no running process. Why:", ("describe", "pod", pod))
+        yield Hint(f"{bookie.id} has no running process. Show why:", ("describe", "pod", pod))
 
 
 def _repairs(name: str, status: ClusterStatus) -> Iterator[Hint]:
@@ -124,7 +128,8 @@ def _repairs(name: str, status: ClusterStatus) -> Iterator[Hint]:
     ]
     if failed:
         yield Hint(
-            f"Repair of {', '.join(failed)} has failed; it is tried again by itself. To try now:",
+            f"The repair of {', '.join(failed)} has failed; the operator tries again later. To try "
+            "now:",
             ("bookie", "repair", failed[0], "--cluster", name),
         )
 
@@ -136,8 +141,8 @@ def _cluster(name: str, status: ClusterStatus) -> Iterator[Hint]:
     yield from _metadata(name, status)
     if status.is_true(ConditionType.SPACE_LOW):
         yield Hint(
-            "Disks fill up; their bookies will take no new entries. Delete ledgers, add a bookie, "
-            "or give the disks larger volumes:",
+            "Disks are nearly full; their bookies will stop taking new entries. Delete ledgers, "
+            "add a bookie, or give the disks larger volumes:",
             ("edit", "bookiecluster", name),
         )
     verified = status.condition(ConditionType.DURABILITY_VERIFIED)
@@ -145,33 +150,34 @@ def _cluster(name: str, status: ClusterStatus) -> Iterator[Hint]:
     is_unproven = verified is not None and verified.reason in _AUDIT_HELPS
     if verified is not None and verified.reason == "AuditFindings" and not status.mend.running:
         yield Hint(
-            "An audit found copies missing or wrong. They are made again from the others by "
-            "themselves unless spec.audit.onFindings is Report; to have it done now:",
+            "An audit found missing or wrong copies. The operator makes them again from good "
+            "copies, unless spec.audit.onFindings is Report. To do it now:",
             ("bookie", "repair", "--cluster", name),
         )
     if is_unproven and is_calm and not status.audit.running:
-        yield Hint("To have every copy checked now:", ("bookie", "audit", "--cluster", name))
+        yield Hint("To check every copy now:", ("bookie", "audit", "--cluster", name))
     if any(item.predicate == LAST_COPY for item in status.blocked):
         yield Hint(
-            "Copies are missing, and a bookie that may hold the last ones is left alone. A scrub "
-            "brings back what can be, and an audit looks again after it:",
+            "Copies are missing, and the operator does not touch a bookie that may hold the last "
+            "ones. A scrub makes again the copies that can be made, and an audit follows it:",
             ("bookie", "scrub", "--cluster", name),
         )
 
 
 def _metadata(name: str, status: ClusterStatus) -> Iterator[Hint]:
-    """What the metadata store has to do with it."""
+    """Hints about the metadata store."""
     if status.is_true(ConditionType.METADATA_ROLLED_BACK):
         yield Hint(
-            "The metadata store looks rolled back to an earlier state: nothing is collected, "
-            "repaired or taken away meanwhile. Put its newest state back, or accept this one "
-            '(docs/operating.md, "A metadata store that went back"). To stop all else:',
+            "The metadata store looks rolled back to an earlier state: until that is solved, the "
+            "operator and the bookies collect, repair and remove nothing. Put the newest state "
+            'back, or accept this one (docs/operating.md, "A metadata store that went back"). To '
+            "stop everything else:",
             ("bookie", "pause", "--cluster", name),
         )
     for held in held_collections(status):
         yield Hint(
-            f"Many ledgers of {held.bookie} are gone from the metadata store, and their entries "
-            "are kept. Only if they were deleted on purpose:",
+            f"Many ledgers of {held.bookie} are missing in the metadata store, and it keeps their "
+            "entries. Only if they were deleted on purpose, let it remove the entries:",
             (
                 *("bookie", "approve-collection", held.bookie),
                 *("--cluster", name, "--plan", held.plan_id),
@@ -179,13 +185,13 @@ def _metadata(name: str, status: ClusterStatus) -> Iterator[Hint]:
         )
     if not status.metadata.reachable and status.metadata.url:
         yield Hint(
-            "The metadata store does not answer: bring it back. Bookies go on with the ledgers "
-            "that are open."
+            "The metadata store does not answer: bring it back. Until then, bookies serve the "
+            "ledgers that are open."
         )
 
 
 def hint_lines(found: Sequence[Hint], *, flags: Sequence[str]) -> list[Text]:
-    """For the terminal; commands on lines of their own, with the flags of this call."""
+    """The lines to print; each command is on its own line, with the kubectl flags of this call."""
     if not found:
         return []
     lines = [Text("\nwhat to do", "bold")]

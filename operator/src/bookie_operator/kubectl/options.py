@@ -1,4 +1,4 @@
-"""What the plugin's commands have in common: kubectl's flags, exit codes, errors as messages."""
+"""What the plugin's commands have in common: kubectl's flags, exit codes, error messages."""
 
 import sys
 from collections.abc import Callable
@@ -16,29 +16,29 @@ Command = Callable[..., Any]
 
 
 class Exit(IntEnum):
-    """As the `bookie` command has them."""
+    """Exit codes; the same as those of the `bookie` command."""
 
     DONE = 0
     FAILED = 1
     USAGE = 2
     DAMAGE = 3
-    """The command worked, and found limbo or damage."""
+    """The command worked and found limbo or damage."""
     UNKNOWN = 4
     INTERRUPTED = 130
 
 
 _FLAGS: Final = (
-    ("--namespace", "-n", "The namespace; default: the context's."),
-    ("--context", None, "The context of the kubeconfig to use."),
-    ("--kubeconfig", None, "The kubeconfig file."),
-    ("--user", None, "The user of the kubeconfig to use."),
+    ("--namespace", "-n", "Namespace. Default: that of the context."),
+    ("--context", None, "Context of the kubeconfig to use."),
+    ("--kubeconfig", None, "Path of the kubeconfig file."),
+    ("--user", None, "User of the kubeconfig to use."),
     ("--as", None, "Act as this user."),
 )
-"""kubectl's own. Its --cluster is not among them: here that names a BookieCluster."""
+"""Flags that are passed on to kubectl. Its --cluster is missing: here it names a BookieCluster."""
 
 
 def kubectl_flags(command: Command) -> Command:
-    """kubectl's flags before a command's name: kept for the command."""
+    """Accept kubectl's flags before a command's name, and keep them for the command."""
 
     @wraps(command)
     def kept(*args: Any, **kwargs: Any) -> Any:
@@ -49,8 +49,11 @@ def kubectl_flags(command: Command) -> Command:
 
 
 def with_kubectl(command: Command) -> Command:
-    """kubectl's flags among the command's own; it gets the `Kubectl` that has them, and its return
-    value is the exit code. Our own errors are messages; anything else is a defect, and shows."""
+    """Accept kubectl's flags among the command's own, and give the command a `Kubectl` with them.
+
+    The command returns its exit code. Our own errors are printed as messages; any other exception
+    is a bug and is shown.
+    """
 
     @wraps(command)
     def run(*args: Any, **kwargs: Any) -> None:
@@ -84,7 +87,7 @@ def _taken(kwargs: dict[str, Any]) -> list[str]:
 
 
 cluster_option = click.option(
-    "--cluster", "name", help="The BookieCluster; may be left out where there is only one."
+    "--cluster", "name", help="Name of the BookieCluster. Default: the only one in the namespace."
 )
 
 
@@ -95,15 +98,15 @@ def output_option(*choices: str) -> Callable[[Command], Command]:
         type=click.Choice([*choices, "json"]),
         default=choices[0],
         show_default=True,
-        help="json: one document on stdout.",
+        help="json: print one document on stdout.",
     )
 
 
-yes_option = click.option("--yes", is_flag=True, help="Go on without being asked.")
+yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 
 
 def by_option(text: str) -> Callable[[Command], Command]:
-    return click.option("--by", help=f"{text} Default: your user name, as the API server has it.")
+    return click.option("--by", help=f"{text} Default: your user name at the API server.")
 
 
 def timeout_option(text: str) -> Callable[[Command], Command]:
@@ -111,6 +114,10 @@ def timeout_option(text: str) -> Callable[[Command], Command]:
 
 
 def following(command: Command) -> Command:
-    """--no-wait and --timeout of commands that hand in a task."""
-    command = timeout_option("How long to wait, such as 90s or 5m; default: to the end.")(command)
-    return click.option("--no-wait", is_flag=True, help="Return once the task is created.")(command)
+    """Add --no-wait and --timeout to a command that creates a task."""
+    command = timeout_option("How long to wait, such as 90s or 5m. Default: until the task ends.")(
+        command
+    )
+    return click.option("--no-wait", is_flag=True, help="Return as soon as the task is created.")(
+        command
+    )

@@ -1,6 +1,6 @@
-"""What a person can do about a cluster that is Degraded, where its bookies do not tell already.
+"""What a person can do about a Degraded cluster, by the reason of the condition.
 
-By the reason alone; the condition's message has what was found.
+The condition's message says what was found. Hints about single bookies are in `hints.py`.
 """
 
 from collections.abc import Iterator
@@ -25,52 +25,56 @@ _NODES: Final = ("get", "nodes")
 _EVENTS: Final = ("bookie", "events", "--cluster", "{name}")
 _STORE: Final = ("get", "bookiecluster", "{name}", "-o", "jsonpath={{.spec.metadata}}")
 BY_REASON: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
-    "InvalidSpec": ("The spec cannot be carried out; what ran runs on. To correct it:", _EDIT),
+    "InvalidSpec": (
+        "The operator cannot carry out the spec; what ran before keeps running. Correct it:",
+        _EDIT,
+    ),
     "Forbidden": (
         "The operator lacks the permission that the message names: upgrade the chart, or grant it. "
-        "What it has:",
+        "Show the permissions it has:",
         _ROLES,
     ),
     "NameTaken": (
-        "Somebody else's object has a name that this cluster needs, and is left as it is: delete "
-        "it, or make the cluster under another name. What the operator was refused:",
+        "An object that is not the operator's has a name that this cluster needs. The operator "
+        "does not change it: delete it, or give the cluster another name. Show what failed:",
         _EVENTS,
     ),
     "ActionFailed": (
-        "The operator was refused what it wants to do, and tries again by itself: mend what the "
-        "message names (a quota, a policy, a storage class). What it was refused:",
+        "Kubernetes refused an action of the operator, which tries again by itself: correct what "
+        "the message names (a quota, a policy, a storage class). Show what failed:",
         _EVENTS,
     ),
     "CertificatesInvalid": (
-        "Certificates do not work, or soon will not, and the operator does not sign them: the "
-        "message names whose, and why. What runs goes on. Of an issuer of cert-manager:",
+        "Certificates do not work, or will soon expire, and the operator does not sign them: the "
+        "message says whose and why. Processes that run keep running. Show cert-manager's objects:",
         ("get", "certificates,issuers", "-l", f"{GROUP}/cluster={{name}}"),
     ),
     "LineageMismatch": (
-        "Another metadata store answers than the one that the disks are of: give back the right "
-        "one; no disk is touched. Where the cluster looks for it:",
+        "The metadata store that answers is not the one that the disks belong to: correct its "
+        "address; the operator touches no disk. Show where the cluster looks for it:",
         _STORE,
     ),
     "ImageUnavailable": ("Correct spec.image or the pull secrets, or load the image:", _EDIT),
-    "Unschedulable": ("No node has room for a bookie, or its volume. Why:", _PODS),
-    "ContainerConfig": ("A container cannot be made. Why:", _PODS),
+    "Unschedulable": ("No node has room for a bookie or its volume. Show why:", _PODS),
+    "ContainerConfig": ("Kubernetes cannot create a container. Show why:", _PODS),
     "NodeLost": (
         "The node that the message names is gone or does not report. If it comes back, so do its "
-        'bookies; if not, docs/operating.md says what to do, "A node that is lost". The nodes:',
+        'bookies; if not, see "A node that is lost" in docs/operating.md. Show the nodes:',
         _NODES,
     ),
     "RepairStalled": (
-        "Repairs have failed again and again, and go on more slowly; RepairStalled names ledger "
-        "and cause. Their last words:",
+        "Repairs have failed several times, and the operator now tries less often. The condition "
+        "RepairStalled names ledger and cause. Show the last lines of their logs:",
         _JOBS,
     ),
     "ScrubFindings": (
-        "A scrub left corrupt copies without a good one, or ledgers that it could not finish. To "
-        "have it tried again:",
+        "A scrub left corrupt copies of which no good copy exists, or ledgers that it could not "
+        "finish. To try again:",
         ("bookie", "scrub", "--cluster", "{name}"),
     ),
     "RereplicationFindings": (
-        "A re-replication left ledgers or marks, as the message says. To have it tried again:",
+        "A re-replication could not finish ledgers, or left marks, as the message says. To try "
+        "again:",
         ("bookie", "rereplicate", "--cluster", "{name}"),
     ),
 }

@@ -1,4 +1,4 @@
-"""What a person can do about a bookie that refuses to boot: by its reason, with the command."""
+"""What a person can do about a bookie that refuses to boot, by the reason of the refusal."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ from bookie_operator.model.refused import (
 )
 from bookie_operator.model.status import BookieStatus
 
-_KEEP: Final = "It has changed nothing; never copy stamps or delete cookies."
+_KEEP: Final = "It has changed nothing. Never copy stamps or delete cookies."
 _ALLOW: Final = json.dumps({"spec": {"cookieFix": {"policy": "Approve"}}})
 
 
@@ -26,7 +26,7 @@ def refusal_hint(name: str, bookie: BookieStatus) -> Hint:
 
 
 def _disk(bookie: BookieStatus, *verdicts: str) -> str:
-    """The disk that it is about, by its verdict or its folder's name in the message."""
+    """The name of the disk that is the problem, found by its verdict or in the message."""
     odd = [disk.name for disk in bookie.disks if disk.verdict in verdicts]
     named = disks_named(bookie.message, [disk.name for disk in bookie.disks])
     return next(iter([*odd, *named]), "DISK")
@@ -44,8 +44,8 @@ def _index(name: str, bookie: BookieStatus) -> Hint:
     disk = _disk(bookie)
     which = () if disk == "DISK" else (disk,)
     return Hint(
-        f"{bookie.id} has lost an index, not what it indexes. To have it built anew from the log, "
-        "and what may have been forgotten repaired:",
+        f"{bookie.id} has lost an index, but not the entries. To rebuild the index from the log "
+        "and repair what may be missing:",
         ("bookie", "index-rebuild", bookie.id, *which, "--cluster", name),
     )
 
@@ -53,8 +53,8 @@ def _index(name: str, bookie: BookieStatus) -> Hint:
 def _log(name: str, bookie: BookieStatus) -> Hint:
     disk = _disk(bookie)
     return Hint(
-        f"{bookie.id} has lost part of what {disk} held; the other bookies have copies. If the "
-        "files cannot come back, give it a new disk, which is filled from them:",
+        f"{bookie.id} has lost files of {disk}; other bookies have copies of the entries. If the "
+        "files cannot come back, give it a new disk, which a repair fills from those copies:",
         ("bookie", "replace-disk", bookie.id, disk, "--cluster", name),
     )
 
@@ -63,7 +63,7 @@ def _stamp(name: str, bookie: BookieStatus) -> Hint:
     disk = _disk(bookie, "torn")
     return Hint(
         f"{bookie.id} cannot read the stamp of {disk}. Put the file back if you can; if not, give "
-        "it a new disk, which is filled from the other bookies:",
+        "it a new disk, which a repair fills from the other bookies:",
         ("bookie", "replace-disk", bookie.id, disk, "--cluster", name),
     )
 
@@ -71,54 +71,54 @@ def _stamp(name: str, bookie: BookieStatus) -> Hint:
 def _misplaced(name: str, bookie: BookieStatus) -> Hint:
     disk = _disk(bookie, "swapped", "foreign")
     return Hint(
-        f"{bookie.id} found another's volume as {disk}: bind each claim to its own volume again. "
-        f"{_KEEP} Which volume each claim has:",
+        f"{bookie.id} found the volume of another disk as {disk}: bind each claim to its own "
+        f"volume again. {_KEEP} Show the volume of each claim:",
         ("get", "pvc", *_of(name), "-o", "wide"),
     )
 
 
 def _reshaped(name: str, bookie: BookieStatus) -> Hint:
     return Hint(
-        f"{bookie.id} was made with another number of disks, which is fixed for its life: give "
-        f"back the old list. {_KEEP} What it found:",
+        f"{bookie.id} was created with another number of disks, which cannot change: restore the "
+        f"old list of disks. {_KEEP} Show what it found:",
         _logs(name, bookie),
     )
 
 
 def _cookie(name: str, bookie: BookieStatus) -> Hint:
     return Hint(
-        f"{bookie.id} has its disks, and the metadata store does not know it as they do: put the "
-        f"store's newest state back, then delete its pod. {_KEEP} The cookies:",
+        f"{bookie.id} has its disks, but its cookie in the metadata store does not match them: put "
+        f"the store's newest state back, then delete its pod. {_KEEP} Show the cookies:",
         ("exec", f"{name}-{bookie.id}-0", "-c", "bookie", "--", "bookie", "cookie", "show"),
     )
 
 
 def _identity(name: str, bookie: BookieStatus) -> Hint:
     return Hint(
-        f"Another process runs as {bookie.id}, where the message says: stop that one, then delete "
-        "this pod to have it try again:",
+        f"Another process runs as {bookie.id}; the message says where. Stop that process, then "
+        "delete this pod, which starts again:",
         ("delete", "pod", f"{name}-{bookie.id}-0"),
     )
 
 
 def _folders(name: str, bookie: BookieStatus) -> Hint:
     return Hint(
-        f"{bookie.id} goes on by itself once the process has ended that still has its folders. "
-        "Who is there:",
+        f"Another process still uses the folders of {bookie.id}, which starts by itself once that "
+        "process has ended. Show the pods:",
         ("get", "pods", *_of(name), "-o", "wide"),
     )
 
 
 def _fix(name: str, bookie: BookieStatus) -> Hint:
     return Hint(
-        f"{bookie.id} found changed disks, and spec.cookieFix.policy is Never: put the old ones "
-        "back. If they are gone for good, let a person approve:",
+        f"{bookie.id} found changed disks, and spec.cookieFix.policy is Never: put the old disks "
+        "back. If they are permanently lost, let a person approve the change:",
         ("patch", "bookiecluster", name, "--type", "merge", "-p", _ALLOW),
     )
 
 
 def _unknown(name: str, bookie: BookieStatus) -> Hint:
-    return Hint(f"{bookie.id} refuses to boot. {_KEEP} What it found:", _logs(name, bookie))
+    return Hint(f"{bookie.id} refuses to boot. {_KEEP} Show what it found:", _logs(name, bookie))
 
 
 _HINTS: Final[Mapping[str, Callable[[str, BookieStatus], Hint]]] = {

@@ -1,4 +1,4 @@
-"""What a person asks of a cluster: the wish in words first, then the task and how it ended."""
+"""Creates the tasks that a person asks for: explains each first, then follows it to its end."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -32,17 +32,17 @@ _FOUND: Final[Mapping[TaskType, Callable[[ClusterStatus], AttemptStatus]]] = {
     TaskType.SCRUB: lambda status: status.scrub,
     TaskType.REREPLICATE: lambda status: status.rereplication,
 }
-"""Kinds of tasks that may succeed and find something: where the status says so."""
+"""Kinds of tasks that may succeed and still find damage, and where the status says so."""
 
 
 def wish(cluster: BookieCluster, kind: TaskType, *, bookie: str = "", **rest: Any) -> Wish:
-    """The spec of a task, as a manifest spells it."""
+    """The spec of a task, with the field names of a manifest."""
     made: Wish = {"cluster": cluster.metadata.name, "type": kind.value, **rest}
     return made | ({"bookie": the_bookie(cluster, bookie)} if bookie else {})
 
 
 def approval(cluster: BookieCluster, bookie: str, *, plan_id: str | None, by: str) -> Wish:
-    """Approve the fix that waits on `bookie`, after saying what it is."""
+    """Make the approval of the cookie fix that waits on `bookie`, and print what it does."""
     made = wish(cluster, TaskType.APPROVE_COOKIE_FIX, bookie=bookie)
     one = cluster.status.bookie(bookie)
     fix = pending_fix(cluster.status, one) if one is not None else None
@@ -51,14 +51,14 @@ def approval(cluster: BookieCluster, bookie: str, *, plan_id: str | None, by: st
     if plan_id not in (None, fix.plan_id):
         raise KubectlError(
             f"found plan {fix.plan_id} waiting on {bookie}, expected {plan_id}: the disks have "
-            "changed since; look again (kubectl bookie status)"
+            "changed since; look at the new plan (kubectl bookie status)"
         )
     screen.tell(f"{bookie} waits with plan {fix.plan_id} ({fix.predicate}): {fix.message}")
     for disk in fix.disks:
         screen.tell(f"  {disk_text(disk).plain}")
     screen.tell(
-        "With your word it fences every ledger that exists, marks what it may have forgotten as "
-        "limbo, and takes the disks as its own; a repair brings the copies back."
+        "With your approval it fences every existing ledger, marks those that it may have "
+        "forgotten entries of as limbo, and uses the disks; a repair copies the entries."
     )
     return made | {"planId": fix.plan_id, "approvedBy": by}
 
@@ -66,25 +66,25 @@ def approval(cluster: BookieCluster, bookie: str, *, plan_id: str | None, by: st
 def collection_approval(
     cluster: BookieCluster, bookie: str, *, plan_id: str | None, by: str
 ) -> Wish:
-    """Approve the collection that waits on `bookie`, after saying what it is."""
+    """Make the approval of the collection that waits on `bookie`, and print what it does."""
     made = wish(cluster, TaskType.APPROVE_COLLECTION, bookie=bookie)
     found = held_collections(cluster.status)
     held = next((one for one in found if one.bookie == bookie), None)
     if held is None:
         others = ", ".join(one.bookie for one in found) or "none"
         raise KubectlError(
-            f"found no collection that waits on {bookie}, expected one that its brake holds; "
-            f"waiting for a person: {others}"
+            f"found no collection that waits on {bookie}, expected one that waits for a person; "
+            f"bookies with one: {others}"
         )
     if plan_id not in (None, held.plan_id):
         raise KubectlError(
             f"found plan {held.plan_id} waiting on {bookie}, expected {plan_id}: other ledgers are "
-            "gone since; look again (kubectl bookie status)"
+            "missing now; look at the new plan (kubectl bookie status)"
         )
     screen.tell(f"{bookie}: {held.message}")
     screen.tell(
-        "With your word it drops the entries of these ledgers, as long as they stay missing. What "
-        "is collected cannot be brought back; ledgers that are deleted later are not in the plan."
+        "With your approval it removes the entries of these ledgers, if they are still missing "
+        "then. Nobody can bring them back. Ledgers that are deleted later are not in the plan."
     )
     return made | {"planId": held.plan_id, "approvedBy": by}
 
@@ -94,10 +94,8 @@ def _nothing_pending(cluster: BookieCluster, bookie: str) -> str:
     state = one.state if one is not None else BookieState.PENDING
     others = ", ".join(fix.bookie for fix in pending_fixes(cluster.status)) or "none"
     if state is BookieState.AWAITING_APPROVAL:
-        return f"{bookie} waits for the operator, which approves it by itself; nothing to do"
-    return (
-        f"found {bookie} {state.value}, expected AwaitingApproval; waiting for a person: {others}"
-    )
+        return f"{bookie} waits for the operator, which approves by itself: there is nothing to do"
+    return f"found {bookie} {state.value}, expected AwaitingApproval; bookies that wait: {others}"
 
 
 def replacement(cluster: BookieCluster, bookie: str, disk: str) -> Wish:
@@ -110,25 +108,28 @@ def replacement(cluster: BookieCluster, bookie: str, disk: str) -> Wish:
         if found.name == disk:
             screen.tell(f"{bookie}: {disk_text(found).plain}")
     screen.tell(
-        "The bookie is stopped, its volume deleted and a new one made, within the loss budget; "
-        "until the repair has ended, other copies serve."
+        "Once the loss budget allows it, the operator stops the bookie, deletes its volume and "
+        "makes a new one. Until the repair has ended, other bookies serve the entries."
     )
     return made
 
 
 def bookie_replacement(cluster: BookieCluster, bookie: str) -> Wish:
-    """All disks of a bookie that is away for good."""
+    """Make the request to replace all disks of a permanently lost bookie, and print what it
+    does."""
     made = wish(cluster, TaskType.REPLACE_BOOKIE, bookie=bookie)
     one = cluster.status.bookie(bookie)
     if one is None or one.gone_since is None:
         raise ManifestError(
-            f"found {bookie} {one.state.value if one else 'unknown'} and not away, expected one "
-            "that is not registered; of one that serves use replace-disk"
+            f"found {bookie} {one.state.value if one else 'unknown'} and not away, expected a "
+            "bookie that is not registered; for one that serves use replace-disk"
         )
-    screen.tell(f"{bookie} is away since {one.gone_since:%Y-%m-%d %H:%M:%S} UTC: {one.message}")
     screen.tell(
-        "All its volumes are deleted, within the loss budget, and its pod with them, by force if "
-        "its node is lost; it starts with empty ones wherever there is room."
+        f"{bookie} has been away since {one.gone_since:%Y-%m-%d %H:%M:%S} UTC: {one.message}"
+    )
+    screen.tell(
+        "Once the loss budget allows it, the operator deletes all its volumes and its pod, by "
+        "force if its node is lost. The bookie starts with empty volumes on any node with room."
     )
     return made
 
@@ -140,26 +141,30 @@ def rebuild(cluster: BookieCluster, bookie: str, disk: str) -> Wish:
     if disk and disk not in names:
         raise ManifestError(f"found disk {disk}, expected one of {', '.join(names)}, or none")
     screen.tell(
-        f"{bookie} is stopped, a job scans the logs of {disk or 'all its ledger disks'}, and it "
-        "boots again. Nothing is deleted."
+        f"The operator stops {bookie}, a job scans the logs of {disk or 'all its ledger disks'}, "
+        "and the bookie boots again. Nothing is deleted."
     )
     return made | ({"disk": disk} if disk else {})
 
 
 def rereplication(cluster: BookieCluster, bookie: str) -> Wish:
-    """Give the ledgers of `bookie` (empty = what marks name) new members; another's as well."""
+    """Make the request to replace `bookie` in its ledgers (empty: restore marked ledgers).
+
+    `bookie` may be one that no operator runs.
+    """
     made = wish(cluster, TaskType.REREPLICATE)
     if not bookie:
         return made
     if bookie in cluster.spec.bookie_ids:
         raise ManifestError(
             f"found {bookie}, which the spec of {cluster.metadata.name} asks for, expected a "
-            "bookie that is gone for good: the operator makes this one anew and repairs it; to be "
-            "rid of it, add its number to spec.excludedOrdinals"
+            "bookie that is permanently lost: the operator replaces and repairs this one; to "
+            "remove it, add its number to spec.excludedOrdinals"
         )
     screen.tell(
-        f"Every ledger that names {bookie} gets a new member, copied from the others, and those "
-        "that were still written to it are closed. What only its disks held is not made up."
+        f"Every ledger that names {bookie} gets another bookie in its place, with copies from the "
+        "other bookies; ledgers still being written to it are closed. Entries that only its "
+        "disks held stay lost."
     )
     return made | {"bookie": bookie}
 
@@ -167,23 +172,24 @@ def rereplication(cluster: BookieCluster, bookie: str) -> Wish:
 def acceptance(
     cluster: BookieCluster, ledger: int, *, entry: int | None, reason: str, by: str
 ) -> Wish:
-    """Accept a ledger's possible loss, after saying what that means."""
+    """Make the request to accept a ledger's possible loss, and print what it does."""
     which = f" before entry {entry}" if entry is not None else ""
     screen.tell(
-        f"Every bookie is asked again first; a copy that turns up is kept. Otherwise ledger "
-        f"{ledger} is closed{which}, and what came after is given up for good. {by} stays on "
-        f"record with the reason: {reason}"
+        f"First the job asks every bookie again; if a copy turns up, it is kept. Otherwise ledger "
+        f"{ledger} is closed{which}, and later entries are permanently lost. The bookies keep "
+        f"the name {by} and the reason: {reason}"
     )
     made = wish(cluster, TaskType.ACCEPT_LOSS, ledger=ledger, reason=reason, approvedBy=by)
     return made | ({"entry": entry} if entry is not None else {})
 
 
 def retraction(cluster: BookieCluster, ledger: int, *, reason: str, by: str) -> Wish:
-    """Take back what is recorded as lost of a ledger, after saying what that means."""
+    """Make the request to withdraw a ledger's loss records, and print what it does."""
     screen.tell(
-        f"Each bookie with a record of a loss of ledger {ledger} forgets it. What may have been "
-        "denied on its word is unknown from then on, until a repair has looked; the end of a "
-        f"closed ledger stays. {by} stays on record with the reason: {reason}"
+        f"Each bookie that has a record of a loss of ledger {ledger} deletes it. If it may have "
+        "denied entries because of the record, the ledger goes into limbo there until a repair "
+        "has checked it. The end of a closed ledger does not change. The bookies keep the name "
+        f"{by} and the reason: {reason}"
     )
     return wish(cluster, TaskType.RETRACT_LOSS, ledger=ledger, reason=reason, approvedBy=by)
 
@@ -191,7 +197,7 @@ def retraction(cluster: BookieCluster, ledger: int, *, reason: str, by: str) -> 
 def ask(
     kubectl: Kubectl, wished: Wish, *, no_wait: bool, timeout: float | None, output: str
 ) -> int:
-    """Hand the task in and follow it; the exit code tells how it ended."""
+    """Create the task and follow it to its end; return the exit code."""
     task = hand_in(kubectl, wished)
     name = task.metadata.name
     screen.tell(f"task {name} created")
@@ -199,11 +205,11 @@ def ask(
         try:
             ended = follow(kubectl, task, seconds=timeout, tell=screen.tell)
         except KeyboardInterrupt:
-            screen.tell(f"task {name} goes on in the cluster: kubectl bookie tasks")
+            screen.tell(f"task {name} continues in the cluster; see kubectl bookie tasks")
             raise
         if ended is None:
             raise KubectlError(
-                f"task {name} has not ended in time; it goes on: kubectl bookie tasks"
+                f"task {name} has not ended in time; it continues: see kubectl bookie tasks"
             )
         task = ended
     if output == "json":
@@ -228,48 +234,48 @@ def _judged(kubectl: Kubectl, task: BookieTask) -> int:
 
 
 def set_paused(kubectl: Kubectl, cluster: BookieCluster, *, paused: bool) -> None:
-    """Patch spec.paused, and say what that stops and what goes on."""
+    """Set spec.paused, and print what that stops and what continues."""
     name, limbo = cluster.metadata.name, cluster.status.limbo
     if cluster.spec.paused is paused:
         click.echo(f"{name} was {'paused already' if paused else 'not paused'}: nothing changed")
         return
     kubectl.patch(CLUSTERS, name, merge={"spec": {"paused": paused}})
     if not paused:
-        click.echo(f"{name} goes on: what was held back is taken up with the next look")
+        click.echo(f"{name} is no longer paused: the operator now does what it held back")
         return
     click.echo(f"{name} is paused")
     click.echo(
-        "  stops:    new repairs, audits, scrubs and re-replications, cookie fixes, restarts, "
+        "  stops:      new repairs, audits, scrubs and re-replications, cookie fixes, restarts, "
         "replaced disks, new volumes\n"
-        "  goes on:  bookies serve and are restarted by the kubelet, jobs that run now end, "
-        "the status is kept up"
+        "  continues:  bookies serve and the kubelet restarts them, running jobs go on to their "
+        "end, the operator updates the status"
     )
     if limbo.ledgers or limbo.unchecked:
         click.echo(
-            f"  limbo:    {count(limbo.ledgers, 'ledger')} in limbo and {limbo.unchecked} "
-            f"unchecked stay so until: kubectl bookie resume --cluster {name}"
+            f"  limbo:      {count(limbo.ledgers, 'ledger')} in limbo and {limbo.unchecked} "
+            f"unchecked stay so until you run: kubectl bookie resume --cluster {name}"
         )
 
 
 def restart(kubectl: Kubectl, cluster: BookieCluster, *, now: datetime) -> None:
-    """Patch spec.restartedAt, and say how to see what comes of it."""
+    """Set spec.restartedAt, and print how to watch the restarts."""
     name = cluster.metadata.name
     moment = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     kubectl.patch(CLUSTERS, name, merge={"spec": {"restartedAt": moment}})
     click.echo(
-        f"{name}: every bookie will be restarted, one after the other; to see it:\n"
+        f"{name}: the operator will restart every bookie, one after the other; to watch it:\n"
         f"  kubectl bookie status --watch --cluster {name}"
     )
     if cluster.spec.paused:
-        click.echo(f"{name} is paused, and none will be before: kubectl bookie resume")
+        click.echo(f"{name} is paused: it restarts none before you run kubectl bookie resume")
 
 
 class LimboProgress:
-    """A line whenever the counts have changed while they are waited for."""
+    """Prints a line whenever the counts of limbo have changed."""
 
     def __init__(self) -> None:
         self._told = ""
-        """The last line, which is not said twice."""
+        """The last line printed, so that it is not printed twice."""
 
     def tell(self, cluster: BookieCluster) -> None:
         limbo = cluster.status.limbo

@@ -1,6 +1,6 @@
-"""BookieTasks from the command line: created with a name of their own, followed to their end.
+"""Creates BookieTasks for the command line, and follows them to their end.
 
-What was asked goes on in the cluster whatever becomes of the command that asked.
+A task continues in the cluster when the command that created it ends early.
 """
 
 import re
@@ -26,9 +26,9 @@ from bookie_operator.model.task import BookieTask, TaskPhase, TaskSpec, TaskType
 from bookie_operator.status_tree.ages import span
 
 STEM_MAX: Final = 34
-"""Of a name that five random letters end, within a task's 40."""
+"""Characters of a task's name before its five random letters; the name has at most 40."""
 LOOK_SECONDS: Final = 5.0
-"""A task that nothing happens to is asked for its reasons this often."""
+"""While nothing changes, the reasons why a task waits are read this often."""
 ACTIONS: Final = {
     TaskType.REPAIR: "Repair",
     TaskType.AUDIT: "Audit",
@@ -43,7 +43,7 @@ ACTIONS: Final = {
     TaskType.ACCEPT_LOSS: "AcceptLoss",
     TaskType.RETRACT_LOSS: "RetractLoss",
 }
-"""As `status.blocked` names what a task asks for."""
+"""The action in `status.blocked` that each kind of task asks for."""
 PROGRESS_SECONDS: Final = 30.0
 """How often the progress of a task's job is shown while it is followed."""
 _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9-]")
@@ -56,7 +56,7 @@ Tell = Callable[[str], None]
 
 
 def hand_in(kubectl: Kubectl, wish: dict[str, Any]) -> BookieTask:
-    """Create the task; what is wrong with it is said before the API server is asked."""
+    """Create the task; a wrong wish raises an error before the API server is asked."""
     spec = parse(TaskSpec, wish, source="the task")
     stem = "-".join(filter(None, (spec.type.value, _NOT_IN_NAMES.sub("-", spec.bookie.lower()))))
     manifest = {
@@ -71,11 +71,11 @@ def hand_in(kubectl: Kubectl, wish: dict[str, Any]) -> BookieTask:
 def follow(
     kubectl: Kubectl, task: BookieTask, *, seconds: float | None, tell: Tell
 ) -> BookieTask | None:
-    """The task once it has ended; None when the time is up before."""
+    """Wait until the task has ended and return it; None when the time is up before."""
     name = task.metadata.name
     end = None if seconds is None else time.monotonic() + seconds
     said, reached = "", Reached(tell)
-    while True:  # a kubectl per turn: what ends a watch is found out by the next one
+    while True:  # each turn runs a new kubectl: if a watch fails, the next one finds out why
         left = LOOK_SECONDS if end is None else min(LOOK_SECONDS, end - time.monotonic())
         if left <= 0:
             return None
@@ -93,13 +93,13 @@ def follow(
 
 
 class Reached:
-    """Tells how far a job is, now and then."""
+    """Prints how far a job is, at most once in PROGRESS_SECONDS."""
 
     def __init__(self, tell: Tell, clock: Callable[[], float] = time.monotonic) -> None:
         self._tell = tell
         self._clock = clock
         self._told_at = float("-inf")
-        """When something was said last, by `clock`; -inf: nothing was."""
+        """When a line was printed last, by `clock`; -inf: none yet."""
 
     def say(self, message: str) -> None:
         if message and self._clock() - self._told_at >= PROGRESS_SECONDS:
@@ -114,7 +114,7 @@ def _tell_once(text: str, said: str, tell: Tell) -> str:
 
 
 def _why_not(kubectl: Kubectl, task: BookieTask) -> str:
-    """What the cluster's status says about a task that waits."""
+    """Why a task waits, read from the cluster's status."""
     cluster = read(BookieCluster, kubectl.get(CLUSTERS, task.spec.cluster))
     action = ACTIONS[task.spec.type]
     for item in cluster.status.blocked:
@@ -123,24 +123,24 @@ def _why_not(kubectl: Kubectl, task: BookieTask) -> str:
     if cluster.spec.paused:
         return "Pending: the cluster is paused (kubectl bookie resume)"
     if task.spec.type is TaskType.REPAIR and not task.spec.bookie:
-        return "Pending: it begins once every bookie serves, none has marks, no other job runs"
+        return "Pending: it begins once every bookie serves, none has marks and no other job runs"
     if task.spec.type is TaskType.AUDIT and cluster.status.is_true(ConditionType.REPAIR_RUNNING):
-        return "Pending: a repair goes first"
+        return "Pending: it begins after the repair that runs now"
     if task.spec.type is TaskType.AUDIT and cluster.status.audit.running:
-        return "Pending: an audit that began earlier ends first"
+        return "Pending: it begins after the audit that runs now"
     if task.spec.type is TaskType.SCRUB and cluster.status.scrub.running:
-        return "Pending: a scrub that began earlier ends first"
+        return "Pending: it begins after the scrub that runs now"
     if task.spec.type is TaskType.SCRUB:
-        return "Pending: a scrub begins once every bookie serves, none has marks, none drains"
+        return "Pending: a scrub begins once every bookie serves, none has marks and none drains"
     if task.spec.type is TaskType.REREPLICATE and cluster.status.rereplication.running:
-        return "Pending: one that began earlier ends first"
+        return "Pending: it begins after the re-replication that runs now"
     if task.spec.type is TaskType.REREPLICATE:
-        return "Pending: it begins once every bookie serves, none has marks, none drains"
-    return "Pending: the operator has not taken it up yet (kubectl bookie events)"
+        return "Pending: it begins once every bookie serves, none has marks and none drains"
+    return "Pending: the operator has not started it yet (see kubectl bookie events)"
 
 
 def status_after(kubectl: Kubectl, task: BookieTask) -> ClusterStatus:
-    """The cluster's status, which was published before the end of the task."""
+    """The cluster's status; the operator published it before the task ended."""
     return read(BookieCluster, kubectl.get(CLUSTERS, task.spec.cluster)).status
 
 

@@ -1,7 +1,7 @@
 """`local down`: stop the operator, then jobs, then bookies gracefully, then ZooKeeper.
 
-Bookies get SIGTERM and the cluster's grace period to flush: a clean stop is what makes the next
-start need no repair. ZooKeeper goes last, since a stopping bookie still talks to it.
+Bookies get SIGTERM and may flush for the cluster's grace period: after a clean stop, the next start
+needs no repair. ZooKeeper stops last, since a stopping bookie still talks to it.
 """
 
 import shutil
@@ -34,15 +34,15 @@ Report = Callable[[str], None]
 
 
 def down(folders: LocalFolders, *, delete_volumes: bool, report: Report) -> bool:
-    """Take everything of this directory down; True when every bookie stopped cleanly."""
+    """Stop everything in this directory; True when every bookie stopped cleanly."""
     if not folders.exists:
-        raise LocalError(f"nothing was ever brought up in {folders.root}: choose --dir")
+        raise LocalError(f"no cluster was ever started in {folders.root}: choose another --dir")
     _stop_operator(folders, report)
     with operator_lock(folders):
         clean = take_down(folders, report=report)
         if delete_volumes:
             delete_everything(folders)
-            report(f"deleted what was in {folders.root}")
+            report(f"deleted everything in {folders.root}")
     return clean
 
 
@@ -63,7 +63,7 @@ def take_down(folders: LocalFolders, *, report: Report) -> bool:
     for bookie_id, stopping in stops.items():
         was_clean = stopping.result()
         clean = clean and was_clean
-        killed = f"killed after {grace_s:.0f} s: its next start is an unclean one"
+        killed = f"killed after {grace_s:.0f} s: its next start counts as unclean"
         report(f"{bookie_id} {'stopped' if was_clean else killed}")
     EmbeddedStore(folders).stop()
     if cluster is not None:
@@ -82,7 +82,8 @@ def running_bookies(folders: LocalFolders) -> dict[BookieId, ProcessId]:
 
 
 def delete_everything(folders: LocalFolders) -> None:
-    """Volumes, claims, records, credentials, metadata: all but the directory and its lock."""
+    """Delete volumes, claims, records, credentials and metadata, but not the directory and its
+    lock."""
     for folder in (
         folders.claims,
         folders.volumes,
@@ -133,7 +134,7 @@ def _jobs(folders: LocalFolders) -> list[ProcessId]:
 
 
 def _stopped(cluster: BookieCluster) -> BookieCluster:
-    """The last status, saying that nothing runs; what is known of limbo stays known."""
+    """The last status, changed to say that nothing runs; its numbers of limbo stay."""
     status = cluster.status
     now = whole_milliseconds(datetime.now(UTC))
     conditions = tuple(

@@ -1,4 +1,4 @@
-"""`local env`: what a shell has to export so that `bookie` reaches the directory's cluster."""
+"""`local env`: variables that a shell exports so that `bookie` reaches the directory's cluster."""
 
 import shlex
 
@@ -14,11 +14,11 @@ from bookie_operator.platform.named_secrets import login_secret
 
 
 def exports(folders: LocalFolders, cluster: BookieCluster) -> str:
-    """Lines for `eval`: the metadata store, this person's credentials where there is TLS, and the
-    fleet's user of ZooKeeper's where it has one.
+    """Lines for `eval`: the metadata store, with TLS this person's credentials, and the fleet's
+    ZooKeeper user if it has one.
 
-    LocalError while the store has no address yet, and when TLS is in force and nobody has
-    credentials for people.
+    LocalError while the store has no address yet, and when TLS is in force but no person has
+    credentials.
     """
     if not cluster.status.metadata.url:
         raise LocalError(
@@ -32,7 +32,7 @@ def exports(folders: LocalFolders, cluster: BookieCluster) -> str:
         if folder is None:
             raise LocalError(
                 f"found no folder {folders.tls}/person-NAME, expected credentials for a person: "
-                "the operator makes them; `bookie-operator local up` runs one"
+                "the operator makes them; start it with `bookie-operator local up`"
             )
         variables |= client_environment(str(folder), clients)
     login = login_secret(cluster.spec)

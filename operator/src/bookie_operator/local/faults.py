@@ -1,8 +1,8 @@
-"""What happens to bookies and disks in real life, by hand: kill, replace, wipe, swap.
+"""Faults to try out: kill a bookie; replace, wipe or swap disks.
 
-These act on processes and folders behind the operator's back, as the world does; nothing here asks
-the loss budget. While a volume is changed its bookie is stopped and held, so that the operator's
-kubelet does not start it half-way.
+These commands act on processes and folders without asking the operator or the loss budget, as real
+faults do. While a volume changes, its bookie is stopped and locked, so that the operator does not
+start it in between.
 """
 
 import signal
@@ -27,19 +27,19 @@ DiskName = tuple[BookieId, str]
 
 
 def kill_bookie(folders: LocalFolders, bookie_id: BookieId) -> int:
-    """SIGKILL, and wait until it is gone; the pid it had."""
+    """Kill a bookie with SIGKILL, wait until it has ended, and return its pid."""
     running = running_bookies(folders)
     process = running.get(bookie_id)
     if process is None:
         known = ", ".join(running) or "none"
-        raise LocalError(f"{bookie_id} does not run; running: {known}")
+        raise LocalError(f"{bookie_id} does not run; running bookies: {known}")
     send(process, signal.SIGKILL)
     wait_gone(process, 10.0)
     return process.pid
 
 
 def replace_disk(folders: LocalFolders, disk: DiskName, *, grace_s: float) -> str:
-    """As deleting a volume claim: the bookie stops, comes back on a new, empty volume. New uid."""
+    """Stop the bookie and give it a new, empty volume; return the volume's uid."""
     bookie_id, name = disk
     volume = volumes_of(folders, bookie_id).get(name)
     if volume is None:
@@ -56,14 +56,14 @@ def replace_disk(folders: LocalFolders, disk: DiskName, *, grace_s: float) -> st
 
 
 def wipe_disk(folders: LocalFolders, disk: DiskName, *, grace_s: float) -> None:
-    """The folder comes back empty under the volume it was: an ephemeral disk."""
+    """Stop the bookie and empty the volume; its uid stays, as that of an ephemeral disk does."""
     if disk[1] not in volumes_of(folders, disk[0]):
         raise _unknown(folders, disk)
     _while_stopped(folders, [disk[0]], lambda: wipe_volume(folders, *disk), grace_s=grace_s)
 
 
 def swap_disks(folders: LocalFolders, first: DiskName, second: DiskName, *, grace_s: float) -> None:
-    """Two disks change places, of one bookie or of two."""
+    """Exchange two disks of one bookie or of two."""
     for disk in (first, second):
         if disk[1] not in volumes_of(folders, disk[0]):
             raise _unknown(folders, disk)
@@ -78,7 +78,8 @@ def _while_stopped(
     *,
     grace_s: float,
 ) -> None:
-    """Locks in order, so that two commands never wait for each other."""
+    """Stop these bookies and run `change`. It locks them in order, so that no deadlock can
+    happen."""
     with ExitStack() as locks:
         for bookie_id in bookies:
             locks.enter_context(bookie_held(folders, bookie_id, grace_s=grace_s))
@@ -90,10 +91,10 @@ def _while_stopped(
 
 
 def restarts_by_itself(folders: LocalFolders) -> bool:
-    """Whether an operator is there to start again what was stopped."""
+    """Whether an operator runs, which restarts stopped bookies."""
     return operator_pid(folders) is not None
 
 
 def _unknown(folders: LocalFolders, disk: DiskName) -> LocalError:
     known = ", ".join(sorted(path.stem for path in folders.claims.glob("*.json"))) or "none"
-    return LocalError(f"no disk {disk[1]} of {disk[0]}; disks (bookie.disk): {known}")
+    return LocalError(f"{disk[0]} has no disk {disk[1]}; disks (bookie.disk): {known}")

@@ -1,4 +1,4 @@
-"""Statuses and events for people: a live view at a terminal, plain lines anywhere else."""
+"""Shows status and events to people: a live view at a terminal, plain lines elsewhere."""
 
 from datetime import UTC, datetime
 from types import TracebackType
@@ -16,7 +16,7 @@ EVENTS_SHOWN: Final = 8
 
 
 def cluster_view(cluster: BookieCluster, *, wide: bool = False) -> RenderableType:
-    """The status as of this moment; see `cluster_tree`."""
+    """The tree of the status, with ages as of now; see `cluster_tree`."""
     return cluster_tree(cluster, now=datetime.now(UTC), wide=wide)
 
 
@@ -32,12 +32,12 @@ def event_line(event: Event, *, at: datetime) -> str:
 
 
 class PlainScreen:
-    """A line for every event, and one for every condition that flips."""
+    """Prints a line for every event, and for every condition whose status changes."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._shown: dict[str, str] = {}
-        """The last line of each bookie, which is not said twice."""
+        """The last status shown of each condition, by type."""
 
     def show_event(self, event: Event, *, at: datetime | None = None) -> None:
         self._line(event_line(event, at=at or datetime.now(UTC)))
@@ -66,13 +66,13 @@ class PlainScreen:
 
 
 class LiveScreen:
-    """The status table, redrawn in place, above the newest events."""
+    """Redraws the status tree in place, with the newest events below it."""
 
     def __init__(self, console: Console) -> None:
         self._events: list[str] = []
         """The newest ones, a bounded number."""
         self._cluster: BookieCluster | None = None
-        """As it was shown last; None before."""
+        """The cluster shown last; None before the first."""
         self._live = Live(console=console, auto_refresh=False, transient=False)
 
     def show_event(self, event: Event, *, at: datetime | None = None) -> None:

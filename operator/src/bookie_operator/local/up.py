@@ -1,7 +1,7 @@
-"""`local up`: take a manifest to a directory and reconcile it until SIGTERM or SIGINT.
+"""`local up`: start a manifest's cluster in a directory and run its operator until a signal.
 
-The operator may be killed at any time: bookies, jobs and ZooKeeper run on, and the next `up` on the
-directory adopts them. SIGINT takes everything down gracefully; SIGTERM only ends the operator.
+The operator may be killed at any time: bookies, jobs and ZooKeeper keep running, and the next `up`
+on the directory adopts them. SIGINT stops everything gracefully; SIGTERM ends only the operator.
 """
 
 import asyncio
@@ -42,33 +42,33 @@ from bookie_operator.reconcile import Reconciler
 
 TICK_S: Final = 0.5
 NAMESPACE: Final = "local"
-"""Label of the figures of a cluster whose manifest names no namespace."""
+"""Namespace label in metrics of a cluster whose manifest names no namespace."""
 DETACH_WAIT_S: Final = 180.0
 DETACH_POLL_S: Final = 0.1
 LOG_TAIL_LINES: Final = 15
 HOPELESS: Final = REFUSED_REASONS | {"BookieCrashLoop"}
-"""Reasons of Degraded that waiting does not mend."""
+"""Reasons of Degraded that do not go away by waiting."""
 
 
 class Screen(Protocol):
-    """Where a person follows the operator."""
+    """Shows a person what the operator does."""
 
     def show_event(self, event: Event, *, at: datetime | None = None) -> None:
-        """`at`: when it was; None = now."""
+        """Show one event. `at`: when it happened; None = now."""
 
     def show_cluster(self, cluster: BookieCluster) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What `--detach` tells once the cluster is Available."""
+    """What `--detach` prints once the cluster is Available."""
 
     metadata_url: str
     status_file: Path
 
 
 def add_task(folders: LocalFolders, manifest: Path) -> Path:
-    """Hand in a task for the directory's cluster; where it lies. A name is used once."""
+    """Store a task for the directory's cluster and return its path; each name is used only once."""
     task = load_task(manifest)
     cluster = stored_cluster(folders)
     if cluster is None or cluster.metadata.name != task.spec.cluster:
@@ -79,15 +79,16 @@ def add_task(folders: LocalFolders, manifest: Path) -> Path:
         )
     path = folders.tasks / f"{task.metadata.name}.yaml"
     if path.exists():
-        raise LocalError(f"there is a task {task.metadata.name} already: give it another name")
+        raise LocalError(f"a task {task.metadata.name} already exists: give this one another name")
     replace_file(path, manifest.read_text(encoding="utf-8"))
     return path
 
 
 def prepare(folders: LocalFolders, manifest: BookieCluster) -> BookieCluster:
-    """The manifest as an object with generation and the status so far.
+    """Return the cluster of the manifest, with its generation and its last status.
 
-    ManifestError when the directory's cluster may not become this one, LocalError for another one.
+    ManifestError when the directory's cluster must not change so; LocalError when the directory has
+    a cluster of another name.
     """
     before = stored_cluster(folders)
     if before is None:
@@ -109,15 +110,15 @@ def _with(cluster: BookieCluster, *, generation: int, status: ClusterStatus) -> 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """What the operator serves on this machine, and where; None = nowhere."""
+    """The ports on which the operator serves, on this machine only; None = it does not."""
 
     metrics: int | None = None
-    """Its figures, for Prometheus."""
+    """Metrics, for Prometheus."""
     page: int | None = None
     """The web page of the fleet."""
 
     def words(self) -> list[str]:
-        """As options of `local up`."""
+        """The ports as options of `local up`."""
         given = (("--metrics-port", self.metrics), ("--page-port", self.page))
         return [word for name, port in given if port is not None for word in (name, str(port))]
 
@@ -126,7 +127,7 @@ NOWHERE: Final = Ports()
 
 
 def up(folders: LocalFolders, manifest: Path, screen: Screen, *, ports: Ports = NOWHERE) -> int:
-    """Run the operator here until a signal; the exit code of the process."""
+    """Run the operator in this process until a signal; return the exit code."""
     cluster = load_cluster(manifest)
     folders.make()
     with operator_lock(folders):
@@ -184,7 +185,7 @@ async def _serve(
 async def _serve_http(
     folders: LocalFolders, metrics: OperatorMetrics, ports: Ports
 ) -> list[web.AppRunner]:
-    """LocalError when a port cannot be had; then none is."""
+    """Serve metrics and page; LocalError when a port cannot be used, and then neither is served."""
     figures = await _serve_figures(metrics, ports.metrics)
     try:
         page = await serve_web_page(folders, ports.page)
@@ -196,20 +197,19 @@ async def _serve_http(
 
 
 async def _serve_figures(metrics: OperatorMetrics, port: int | None) -> web.AppRunner | None:
-    """LocalError when the port cannot be had."""
+    """Serve the metrics, if a port is given; LocalError when the port cannot be used."""
     if port is None:
         return None
     try:
         return await serve_http(metrics, host=loopback(), port=port)
     except OSError as error:
         raise LocalError(
-            f"{at_port(loopback(), port)} cannot be listened on: {error}; choose another "
-            "--metrics-port"
+            f"cannot listen on {at_port(loopback(), port)}: {error}; choose another --metrics-port"
         ) from error
 
 
 class _Work:
-    """Passes over the directory's cluster, one after another, and their figures."""
+    """Runs one pass over the directory's cluster after another, and counts them in metrics."""
 
     def __init__(
         self,
@@ -224,15 +224,18 @@ class _Work:
         self._platform = platform
         self._cluster = cluster
         self._where = (cluster.metadata.namespace or NAMESPACE, cluster.metadata.name)
-        """Labels of its figures."""
+        """Labels of the cluster's metrics: namespace and name."""
         self._reconciler = Reconciler(platform, observer, control, on_done=self._count)
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Run passes until the task is cancelled."""
         while True:
             try:
                 await self._pass()
-            except (BookieError, OSError) as error:  # look again; what stays wrong is said again
+            except (
+                BookieError,
+                OSError,
+            ) as error:  # the next pass tries again, and reports what is still wrong
                 self._metrics.passed(*self._where, is_failed=True)
                 await self._platform.record(Event("PassFailed", str(error), type="Warning"))
             await self._platform.wait(TICK_S)
@@ -256,12 +259,12 @@ def up_detached(
 ) -> Ready:
     """Start the operator in the background and wait until the cluster is Available.
 
-    LocalError when it ends or does not come up in time; it then runs on, to be looked at.
+    LocalError when it ends or is not Available in time; in the latter case it keeps running.
     """
     load_cluster(manifest)  # mistakes are shown here, not in a log
     folders.make()
     if operator_pid(folders) is not None:
-        with operator_lock(folders):  # raises, and names the operator that has it
+        with operator_lock(folders):  # raises an error that names the other operator
             pass
     argv = (
         command()
@@ -299,16 +302,19 @@ async def _until_available(folders: LocalFolders, operator: subprocess.Popen[byt
     except TimeoutError as error:
         raise LocalError(
             f"not Available after {DETACH_WAIT_S:.0f} s; the operator (process {operator.pid}) "
-            f"runs on: see `bookie-operator local status --dir {folders.root}`\n"
+            f"keeps running: see `bookie-operator local status --dir {folders.root}`\n"
             f"{_log_tail(folders)}"
         ) from error
     finally:
         if operator.poll() is None:
-            operator.returncode = 0  # it runs on without us
+            operator.returncode = 0  # keeps Popen from warning: the operator outlives this process
 
 
 def _ready(folders: LocalFolders, pid: int) -> Ready | None:
-    """Only what this very operator published counts: an old status says nothing."""
+    """Return the answer once the operator `pid` itself has published an Available status.
+
+    A status from an earlier operator does not count. LocalError when waiting cannot help.
+    """
     if operator_pid(folders) != pid or not folders.status_file.exists():
         return None
     if folders.status_file.stat().st_mtime_ns < folders.lock_file.stat().st_mtime_ns:
@@ -320,7 +326,7 @@ def _ready(folders: LocalFolders, pid: int) -> Ready | None:
     if degraded is not None and degraded.reason in HOPELESS:
         raise LocalError(
             f"{degraded.reason}: {degraded.message}; see {folders.bookies}/*/log.txt "
-            f"(the operator, process {pid}, runs on and goes on trying)"
+            f"(the operator, process {pid}, keeps running and trying)"
         )
     if not cluster.status.is_true(ConditionType.AVAILABLE):
         return None

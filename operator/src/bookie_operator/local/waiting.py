@@ -1,7 +1,7 @@
-"""`local wait`: until the fleet is whole again, as `kubectl wait` does of a cluster.
+"""`local wait`: wait until the cluster is whole again, as `kubectl wait` does on Kubernetes.
 
-A status is believed only when it is younger than every process that it speaks of: what was
-published before a bookie was killed and started again says nothing of now.
+A status counts only when it is younger than every bookie process: a status from before a bookie was
+killed and restarted says nothing about now.
 """
 
 import time
@@ -21,17 +21,17 @@ POLL_S: Final = 0.2
 
 
 def wait_whole(folders: LocalFolders, *, timeout_s: float) -> float:
-    """Block until every bookie serves, nothing is in limbo, no job runs and an audit of now is
-    clean; the seconds it took. LocalError says what is lacking after `timeout_s`, or at once when
-    no operator runs that could mend it.
+    """Block until every bookie serves, nothing is in limbo, no job runs and a recent audit is
+    clean; return the seconds it took. LocalError names what is missing after `timeout_s`, or at
+    once when no operator runs that could repair it.
     """
     began = time.monotonic()
     while missing := _looked(folders):
         waited = time.monotonic() - began
         if operator_pid(folders) is None:
             raise LocalError(
-                f"no operator keeps {folders.root}, so that nothing changes by itself: "
-                f"`bookie-operator local up`; lacking: {'; '.join(missing)}"
+                f"no operator runs for {folders.root}, so nothing changes by itself: run "
+                f"`bookie-operator local up`; still missing: {'; '.join(missing)}"
             )
         if waited >= timeout_s:
             raise LocalError(
@@ -51,9 +51,9 @@ def _looked(folders: LocalFolders) -> list[str]:
 def lacking(
     cluster: BookieCluster, started: Mapping[BookieId, float], *, reached_at: float
 ) -> list[str]:
-    """What a whole cluster has and this one has not, in words.
+    """Sentences that say what this cluster lacks to be whole; none when it is whole.
 
-    `started`: when the bookies' processes that run now began; `reached_at`: when the status was
+    `started`: start time of each bookie process that runs now; `reached_at`: when the status was
     published; both in seconds since 1970.
     """
     status = cluster.status
@@ -62,9 +62,9 @@ def lacking(
     if unseen:
         missing.append(f"the status is older than the process of {', '.join(unseen)}")
     if len(status.bookies) != cluster.spec.replicas:
-        missing.append(f"{len(status.bookies)} of {cluster.spec.replicas} bookies are there")
+        missing.append(f"{len(status.bookies)} of {cluster.spec.replicas} bookies exist")
     if status.observed_generation != cluster.metadata.generation:
-        missing.append("the status speaks of an earlier manifest")
+        missing.append("the status is about an earlier manifest")
     if status.has_running_job:
         missing.append("a repair or an audit runs")
     for kind, wanted in (

@@ -1,6 +1,6 @@
-"""`local watch`: what a fleet is up to, by the files that its operator writes.
+"""`local watch`: show a cluster and its events, from the files that its operator writes.
 
-It needs no operator: what was published last is shown, with a line that says so.
+Without an operator it shows the last published status, and a line that says so.
 """
 
 import time
@@ -23,9 +23,9 @@ UNKEPT: Final = Event(
 def watch(
     folders: LocalFolders, screen: Screen, *, pause: Callable[[float], Any] = time.sleep
 ) -> NoReturn:
-    """Shows status and events, and what becomes of them, until `pause` raises.
+    """Show the status and the events as they change, until `pause` raises.
 
-    LocalError: nothing was ever brought up there.
+    LocalError: no cluster was ever started there.
     """
     shown, was_kept = 0, True
     while True:

@@ -1,4 +1,4 @@
-"""The web page of a fleet on this machine, for the person whose fleet it is."""
+"""The web page of a cluster on this machine, for the person who runs it."""
 
 import secrets
 from typing import Any, Final
@@ -16,9 +16,9 @@ KEY_BYTES: Final = 16
 
 
 async def serve(folders: LocalFolders, port: int | None) -> web.AppRunner | None:
-    """Serves the page with a key of its own, if a port is given. LocalError: it cannot be had.
+    """Serve the page, if a port is given; LocalError when the port cannot be used.
 
-    The key stays as long as the folder does: a page that is open goes on after a restart.
+    The key is kept in the folder, so that an open page works again after a restart.
     """
     before: dict[str, Any] = read_json(folders.page_file) or {}
     if port is None and not before:
@@ -36,11 +36,11 @@ async def serve(folders: LocalFolders, port: int | None) -> web.AppRunner | None
 
 
 def url_of(folders: LocalFolders) -> str:
-    """For a browser. LocalError: no page is served."""
+    """The page's URL for a browser; LocalError when no page is served."""
     found: dict[str, Any] = read_json(folders.page_file) or {}
     if found.get("port") is None or operator_pid(folders) is None:
         raise LocalError(
-            f"no operator serves a page of {folders.root}: "
+            f"no operator serves a page of {folders.root}: run "
             f"`bookie-operator local up --dir {folders.root} --page-port 8088`"
         )
     return f"http://{at_port(loopback(), found['port'])}/?{KEY}={found[KEY]}"
