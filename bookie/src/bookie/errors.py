@@ -50,7 +50,7 @@ class SettingsError(BadRequestError):
 
 
 class UnauthorizedError(BookieError):
-    """The master key is not the ledger's: wrong password."""
+    """The password is wrong: its master key is not the ledger's."""
 
     def __init__(self, ledger_id: LedgerId) -> None:
         super().__init__(f"ledger {ledger_id}: wrong password (its master key differs)")
@@ -58,7 +58,7 @@ class UnauthorizedError(BookieError):
 
 
 class NoSuchLedgerError(BookieError):
-    """The metadata store has no such ledger: never created, or deleted."""
+    """The metadata store has no such ledger: it was never created, or was deleted."""
 
     def __init__(self, ledger_id: LedgerId) -> None:
         super().__init__(f"ledger {ledger_id} does not exist")
@@ -66,7 +66,7 @@ class NoSuchLedgerError(BookieError):
 
 
 class NoSuchEntryError(BookieError):
-    """The entry lies beyond what the ledger is known to hold."""
+    """The entry is after the last entry that the ledger is known to hold."""
 
     def __init__(self, ledger_id: LedgerId, entry_id: EntryId, *, last: EntryId) -> None:
         super().__init__(f"ledger {ledger_id} has no entry {entry_id}: its last entry is {last}")
@@ -78,12 +78,12 @@ class LedgerFencedError(BookieError):
     """The ledger has a newer owner. Not retryable; the entry may or may not be stored (R19)."""
 
     def __init__(self, ledger_id: LedgerId) -> None:
-        super().__init__(f"ledger {ledger_id} is fenced: reopen the log to go on writing")
+        super().__init__(f"ledger {ledger_id} is fenced: reopen the log to write again")
         self.ledger_id = ledger_id
 
 
 class LedgerClosedError(BookieError):
-    """The ledger is closed; adds to it are over."""
+    """The ledger is closed and accepts no more entries."""
 
     def __init__(self, ledger_id: LedgerId) -> None:
         super().__init__(f"ledger {ledger_id} is closed")
@@ -91,7 +91,7 @@ class LedgerClosedError(BookieError):
 
 
 class DataLossError(BookieError):
-    """The entry must exist, every holder answered, and none has it (R5)."""
+    """The entry must exist, but every bookie that should hold it says that it does not (R5)."""
 
     def __init__(self, ledger_id: LedgerId, entry_id: EntryId) -> None:
         super().__init__(
@@ -103,7 +103,7 @@ class DataLossError(BookieError):
 
 
 class UndecidableError(BookieError):
-    """Too few definite answers to decide: members down, booting or in limbo. Retry later (R4)."""
+    """Too few definite answers: bookies are down, booting or in limbo. Try again later (R4)."""
 
 
 class NotEnoughBookiesError(BookieError):
@@ -115,7 +115,7 @@ class UnavailableError(BookieError):
 
 
 class MetadataConflictError(BookieError):
-    """Someone else changed the value first: re-read and decide again."""
+    """Somebody else changed the value first: read it and decide again."""
 
 
 class MetadataFormatError(BookieError):
@@ -139,7 +139,7 @@ class DiskFullError(StorageError):
 
 
 class BootRefusedError(BookieError):
-    """The folders do not belong to this bookie as it is configured; a person must decide."""
+    """The directories do not belong to this bookie as it is configured; a person must decide."""
 
 
 class NotReadyError(BookieError):

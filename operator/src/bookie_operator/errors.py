@@ -16,12 +16,13 @@ class DirectoryInUseError(LocalError):
 
 
 class PreconditionError(BookieError):
-    """What an action was planned for has changed meanwhile: observe and plan again."""
+    """What an action was planned for has changed: observe and plan again."""
 
 
 class NameTakenError(BookieError):
-    """An object of the name that is needed belongs to somebody else: it is left as it is."""
+    """An object with a name that the operator needs belongs to somebody else; it is not changed."""
 
 
 class ForbiddenError(BookieError):
-    """The platform denied a call for want of a permission; the message is the platform's."""
+    """The platform refused a call because a permission is missing; the message is the
+    platform's."""

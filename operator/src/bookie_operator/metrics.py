@@ -1,7 +1,7 @@
-"""What Prometheus and the probes ask of the operator: `/metrics` and `/healthz`.
+"""Serves `/metrics` for Prometheus and `/healthz` for the operator's probes.
 
-A pass that does not come back for long makes the operator unhealthy: restarting it is cheap, since
-it remembers nothing that matters.
+If a pass does not end for a long time, the operator reports itself as unhealthy: a restart costs
+little, since the operator keeps no state in memory.
 """
 
 import time
@@ -18,19 +18,19 @@ from bookie_operator.model.status import AuditStatus, ClusterStatus
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 STUCK_AFTER_S: Final = 300.0
 AUTHORITY: Final = "ca"
-"""Under this name stands the end of the authority that signs."""
+"""Label value for the end of the authority that signs."""
 _CLUSTER: Final = ("namespace", "cluster")
 
 
 class OperatorMetrics:
-    """All figures of one operator process."""
+    """All metrics of one operator process."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.registry = CollectorRegistry()
         self._leads = Gauge(
             "bookie_operator_leads",
-            "1 while this process may act: it holds the lease, or needs none",
+            "1 while this process may act: it holds the lease or needs none",
             registry=self.registry,
         )
         self._leads.set(1)
@@ -38,24 +38,30 @@ class OperatorMetrics:
         self._unchecked = self._gauge("unchecked_ledgers", "Ledgers with unchecked entries")
         self._condition = self._gauge("condition", "1 while the condition is True", "type")
         self._created = self._gauge("cluster_created_timestamp_seconds", "Creation of the cluster")
-        self._last_pass = self._gauge("last_pass_timestamp_seconds", "End of the last good pass")
-        self._blocked = self._gauge("refusals", "Wanted actions that are refused now", "predicate")
-        self._audited = self._gauge("audit_timestamp_seconds", "End of the last good audit")
+        self._last_pass = self._gauge(
+            "last_pass_timestamp_seconds", "End of the last successful pass"
+        )
+        self._blocked = self._gauge(
+            "refusals", "Actions that are wanted but refused now", "predicate"
+        )
+        self._audited = self._gauge("audit_timestamp_seconds", "End of the last completed audit")
         self._findings = self._gauge(
-            "audit_findings", "Ledgers or bookies in a class, by the last good audit", "class"
+            "audit_findings",
+            "Ledgers or bookies in a class of findings, by the last completed audit",
+            "class",
         )
         self._entries = self._gauge(
-            "audit_entries", "Entries in a class, by the last good audit", "class"
+            "audit_entries", "Entries in a class of findings, by the last completed audit", "class"
         )
         self._expiry = self._gauge(
             "certificate_expiry_timestamp_seconds",
-            "When a certificate, or an authority that signs, ends",
+            "When a certificate or the authority that signs expires",
             "certificate",
         )
         self._passes = self._counter("passes", "Passes over a cluster", "result")
         self._actions = self._counter("actions", "Actions carried out", "type")
         self._seen: dict[tuple[str, str], float] = {}
-        """Clock time at which the loop of a cluster gave its last sign of life."""
+        """When the last pass of each cluster ended, by `clock`."""
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(f"bookie_operator_{name}", text, (*_CLUSTER, *labels), registry=self.registry)
@@ -66,25 +72,25 @@ class OperatorMetrics:
         )
 
     def found(self, namespace: str, cluster: str, created_at: datetime) -> None:
-        """The cluster is looked after from now on; its age counts while nothing else is known."""
+        """Record that the operator runs this cluster, and when the cluster was created."""
         self._created.labels(namespace, cluster).set(created_at.timestamp())
 
     def passed(self, namespace: str, cluster: str, *, is_failed: bool) -> None:
-        """One pass ended; a failed one shows that the loop lives, no more."""
+        """Record that a pass ended. A failed one only shows that the loop still runs."""
         self._seen[(namespace, cluster)] = self._clock()
         self._passes.labels(namespace, cluster, "failed" if is_failed else "done").inc()
         if not is_failed:
             self._last_pass.labels(namespace, cluster).set_to_current_time()
 
     def lead(self, is_held: bool) -> None:
-        """This process got the lease, or waits for it."""
+        """Record whether this process holds the lease."""
         self._leads.set(is_held)
 
     def acted(self, namespace: str, cluster: str, action: str) -> None:
         self._actions.labels(namespace, cluster, action).inc()
 
     def show(self, namespace: str, cluster: str, status: ClusterStatus) -> None:
-        """The status as figures."""
+        """Set the metrics from the status of a cluster."""
         self._limbo.labels(namespace, cluster).set(status.limbo.ledgers)
         self._unchecked.labels(namespace, cluster).set(status.limbo.unchecked)
         _drop(self._condition, namespace, cluster)

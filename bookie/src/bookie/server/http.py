@@ -73,7 +73,7 @@ class BookieCollector(Collector):
             ("entries_added", "Entries accepted", traffic.entries_added),
             ("added_bytes", "Bytes of accepted run frames", traffic.bytes_added),
             ("reads", "Read requests", traffic.reads),
-            ("read_bytes", "Bytes of run frames served", traffic.bytes_read),
+            ("read_bytes", "Bytes of run frames read for clients", traffic.bytes_read),
             ("fences", "Ledgers fenced by a request", traffic.fences),
             ("limbo_cleared", "Limbo and unchecked marks cleared", traffic.limbo_cleared),
             ("slow_clients", "Connections cut off for untaken replies", traffic.slow_clients),
@@ -100,7 +100,7 @@ class BookieCollector(Collector):
         yield cut_off
         strangers = CounterMetricFamily(
             "bookie_stock_authentication_failures",
-            "Stock connections closed before they were authenticated",
+            "Stock connections closed because they did not authenticate",
             labels=["reason"],
         )
         for reason in AuthFailure:
@@ -146,7 +146,7 @@ class BookieCollector(Collector):
             wires.add_metric([wire], count)
         yield wires
         secure = GaugeMetricFamily(
-            "bookie_tls_connections", "Open connections under TLS", labels=["port"]
+            "bookie_tls_connections", "Open connections with TLS", labels=["port"]
         )
         for port in DATA_PORTS:
             secure.add_metric([port], self._state.traffic.tls_connections[port])

@@ -67,7 +67,7 @@ class Directory(_Section):
 
 
 class Durability(_Section):
-    """When an add is acknowledged; see `storage.modes`."""
+    """When the bookie acknowledges an add; see `storage.modes`."""
 
     journal_write_data: bool = True
     ack: Literal["memory", "sync"] = "memory"
@@ -81,7 +81,7 @@ class Durability(_Section):
 
 
 class CookieFix(_Section):
-    """Who decides when a disk was replaced: the bookie, a person, or nobody."""
+    """Who decides after a disk was replaced: the bookie, a person, or nobody."""
 
     policy: Literal["Auto", "Approve", "Never"] = "Auto"
 
@@ -119,7 +119,7 @@ class Limits(_Section):
     taken."""
     reply_bytes_per_connection: Annotated[int, Field(ge=8 * MIB)] = 16 * MIB
     reply_seconds: PositiveFloat = 30.0
-    """How long a client may leave a reply untaken before its connection is cut off."""
+    """A client that does not receive a reply for so long loses its connection."""
     request_bytes: Annotated[int, Field(ge=16 * MIB)] = 256 * MIB
     """Bytes that clients of the data ports have sent as incomplete messages; beyond it the bookie
     cuts off the clients whose message has been incomplete for the longest time."""
@@ -138,7 +138,7 @@ class Limits(_Section):
 
 
 class Lease(_Section):
-    """The right to answer as this bookie; see `server.lease`.
+    """The right of this process to answer as its bookie; see `server.lease`.
 
     `seconds`: how long it lasts without a confirmation; set it longer than an ordinary outage of
     the metadata store. `confirm_seconds`: the time between two confirmations.
@@ -207,7 +207,7 @@ def _regex(text: str) -> str:
 
 
 class Authentication(_Section):
-    """What stock clients must show before they may ask anything: BookKeeper's own authentication.
+    """How stock clients must authenticate before they may send requests, as in BookKeeper.
 
     `mechanisms`: the ways to authenticate, each of which suffices: `tls`, a certificate that
     section `tls` verifies; `digest-md5`, a user's password by SASL; `gssapi`, a Kerberos ticket by
