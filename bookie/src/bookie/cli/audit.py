@@ -43,7 +43,8 @@ class AuditOptions:
         default=0,
         show_default=True,
         metavar="SECONDS",
-        help="Do not report a ledger before BookKeeper's under-replication mark on it is this old.",
+        help="Report a ledger that BookKeeper has marked as under-replicated only when the mark is "
+        "this old.",
     )
     racks: Path | None = option(
         "--racks",
