@@ -1,7 +1,7 @@
-"""Carries out one action, and says what people should hear of it.
+"""Carries out one action, and returns the event that tells people about it.
 
-Actions were planned from one observation; each names what it was planned for, so that a platform
-refuses when that has changed.
+The planner made each action from one observation. The action names what it was planned for, so that
+a platform can refuse it when that has changed.
 """
 
 from dataclasses import replace
@@ -47,10 +47,10 @@ from bookie_operator.platform import Platform
 
 
 class Applier:
-    """The hands of one cluster's reconciler."""
+    """Carries out the actions on one cluster."""
 
     def __init__(self, platform: Platform, control: Control, *, names_proved: bool = False) -> None:
-        """`names_proved`: whoever hands in a decision was made to say their own name."""
+        """`names_proved`: an admission policy makes people use their own names in decisions."""
         self._platform = platform
         self._control = control
         self._names_proved = names_proved
@@ -58,7 +58,7 @@ class Applier:
     async def apply(
         self, action: Action, *, observed: Observed, store: MetadataStore | None
     ) -> Event | None:
-        """Do it; None = nobody need hear of it. Raises what kept it from being done."""
+        """Carry out the action; return its event, or None. Raises the error that prevented it."""
         match action:
             case InitialiseMetadata():
                 return await _initialise(store)
@@ -134,8 +134,8 @@ class Applier:
         return Event("CollectionApproved", text, action.bookie_id, "Warning")
 
     def _named(self, name: str) -> str:
-        """For records: without an admission policy anybody may write any name but the operator's,
-        who approves by itself."""
+        """A person's name for records; it says if no admission policy proved it. The operator's own
+        name, for what it approves by itself, is always proved."""
         return recorded_name(name, is_proved=self._names_proved or name == OPERATOR)
 
     async def _start(self, job: StartJob) -> Event | None:
@@ -154,7 +154,8 @@ class Applier:
 
 
 def _certified(action: CertificateAction) -> Event | None:
-    """What people read of it: names and fingerprints. Of those who trust others, `status.tls`."""
+    """The event of an action on authorities, with names and fingerprints. None for changed
+    trust."""
     match action:
         case MakeAuthority(keeps=keeps, signs=signs):
             how = "it signs" if signs else f"trusted beside {len(keeps)}, before it signs"
@@ -172,7 +173,7 @@ def _certified(action: CertificateAction) -> Event | None:
 
 
 def _control_of(bookie_id: BookieId, observed: Observed) -> Addressee:
-    """Where its control plane is, and the process that was observed there."""
+    """The address of a bookie's control plane, and the process that was observed there."""
     bookie = observed.bookie(bookie_id)
     process, health = bookie.process, bookie.health
     if process is None or process.control is None or health is None:

@@ -24,18 +24,18 @@ CONNECTIONS_MAX: Final = 200
 
 
 class Addressee(NamedTuple):
-    """Whom a call goes to."""
+    """The bookie that a call is for."""
 
     address: str
     """`host:port`."""
     meant: Identity
-    """Who must answer there."""
+    """The process that must answer at this address."""
     has_tls: bool = False
-    """Its control plane is under TLS, as the process was made to have it."""
+    """Whether the control plane uses TLS, as the process was started."""
 
 
 class Control(Protocol):
-    """What observing and acting need."""
+    """Calls of control planes that observing and acting need."""
 
     async def health(self, to: Addressee) -> Health | None: ...
 
@@ -67,18 +67,18 @@ class GrpcControl:
         *,
         dial: Callable[[ClientTls | None], Dial] = dial_with,
     ) -> None:
-        """`credentials`: the folder with the operator's own, as it is now; None: it has none."""
+        """`credentials`: returns the folder with the operator's credentials; None: it has none."""
         self._credentials = credentials
         self._dial = dial
         self._folder: CredentialsFolder | None = None
-        """The one that was used last; None before the first bookie under TLS was asked."""
+        """The folder that was used last; None until a bookie with TLS was asked."""
         self._lines: dict[str, _Line] = {}
-        """To each address that was asked, CONNECTIONS_MAX at most, until `close`."""
+        """Connections by address, at most CONNECTIONS_MAX, open until `close`."""
 
     async def health(self, to: Addressee) -> Health | None:
-        """None of another process than the one meant, too: LOGGER tells who answered.
+        """The health of a bookie; None if it does not answer or its phase is not known here.
 
-        And of one in a phase that this version does not know.
+        None too if another process answers than the one that was meant; then LOGGER says which.
         """
         try:
             plane = await self._plane(to)

@@ -1,7 +1,7 @@
 """The loop of one BookieCluster on Kubernetes: read the object, run a pass, wait to be woken.
 
-`handlers` starts one per object and wakes it on events; it is the only writer of that cluster's
-status. Every pass begins from a live read of the object, so that it may end anywhere.
+`handlers` starts one loop per object and wakes it on events; only this loop writes the cluster's
+status. Every pass begins with a new read of the object, so a pass may end anywhere.
 """
 
 import asyncio
@@ -30,14 +30,15 @@ from bookie_operator.platform.kubernetes.platform import KubernetesPlatform
 from bookie_operator.reconcile import Reconciler
 
 TICK_S: Final = 1.0
-"""Between passes while anything is under way."""
+"""Seconds between passes while something is in progress."""
 IDLE_TICK_S: Final = 15.0
-"""Between passes over a cluster at rest: events wake it earlier."""
+"""Seconds between passes over a cluster at rest; events wake the loop earlier."""
 PASS_GAP_S: Final = 0.2
-"""At least so long between passes: events of pods come in bursts."""
+"""Minimum seconds between passes, because events of pods come in bursts."""
 FAILED_TICK_S: Final = 5.0
 WORKING_TICK_S: Final = 5.0
-"""While a job works at a cluster at rest: how far it is, is seen by looking only."""
+"""Seconds between passes while a job runs at a cluster at rest, since no event shows its
+progress."""
 CALM_PASSES: Final = 3
 """Passes without a change of status after which a running cluster counts as at rest."""
 
@@ -47,7 +48,7 @@ LOGGER: Final = logging.getLogger(__name__)
 
 
 class Fleet:
-    """One cluster object under reconciliation; `run` until it is gone."""
+    """Reconciles one cluster object; `run` ends when the object is gone."""
 
     def __init__(
         self,
@@ -62,8 +63,8 @@ class Fleet:
         credentials: Path | None = None,
         names_proved: bool = False,
     ) -> None:
-        """`opener`: see `Observer`. `credentials`: where the operator may keep its own of this
-        cluster; None = nowhere."""
+        """`opener`: see `Observer`. `credentials`: folder for the operator's credentials for this
+        cluster; None = it has no folder."""
         self.name = name
         self._api = api
         self._metrics = metrics
@@ -75,9 +76,9 @@ class Fleet:
         self._names_proved = names_proved
         """See `Applier`."""
         self._platform: KubernetesPlatform | None = None
-        """None until the cluster was read."""
+        """None until the cluster object was read."""
         self._uid = ""
-        """Of the object that it looks after; empty until it was read."""
+        """Uid of the cluster object; empty until it was read."""
         self._calm = 0
         """Passes in a row that changed nothing; from CALM_PASSES on the next look is seldom."""
 
@@ -91,7 +92,7 @@ class Fleet:
             self._platform.noticed(kind, thing, is_gone=is_gone)
 
     async def run(self, is_stopped: Callable[[], bool]) -> None:
-        """Until `is_stopped`, or the object is gone or being deleted."""
+        """Run passes until `is_stopped`, or until the object is gone or being deleted."""
         control = self._make_control(self._operator_credentials)
         observer: Observer | None = None
         reconciler: Reconciler | None = None
@@ -206,7 +207,7 @@ class Fleet:
 
 
 def bare_cluster(body: Object, status: ClusterStatus | None = None) -> BookieCluster:
-    """Its name, and no spec: in an object that is not valid, nothing may be taken for granted."""
+    """A cluster with only a name: nothing else of an invalid object can be trusted."""
     keys = ("name", "namespace", "uid", "generation")
     known = {key: body["metadata"].get(key, "") for key in keys}
     return BookieCluster.model_construct(

@@ -57,7 +57,7 @@ ENDING_S: Final = 2.0
 DEFECT_S: Final = 30.0
 TAKE_DOWN_DELAY_S: Final = 1.0
 TAKE_DOWN_LOOKS: Final = 60
-"""Before kopf is asked to call again, and logs it as a failure."""
+"""Seconds before kopf calls again after an error, which it logs."""
 
 PARTS: Final = (POD, CLAIM, JOB)
 """A change of these says "look again", no more."""
@@ -92,13 +92,13 @@ class Operator:
     """The API of a namespace."""
     metrics: OperatorMetrics = field(default_factory=OperatorMetrics)
     fleets: dict[tuple[str, str], Fleet] = field(default_factory=dict)
-    """By namespace and name, those whose loop runs."""
+    """The fleets whose loop runs, by namespace and name."""
     own_namespace: str = ""
-    """Where the operator's pods are; empty = not known."""
+    """Namespace of the operator's pods; empty = not known."""
     credentials: Path | None = None
-    """Where its own of all clusters may lie; None = nowhere."""
+    """Folder for the operator's credentials for all clusters; None = it has no folder."""
     names_proved: bool = False
-    """An admission policy has people decide in their own names alone."""
+    """Whether an admission policy makes people use their own names in decisions."""
 
     def wake(self, namespace: str | None, cluster: str) -> None:
         fleet = self.fleets.get((namespace or "", cluster))
@@ -106,7 +106,7 @@ class Operator:
             fleet.wake()
 
     def noticed(self, namespace: str | None, kind: Kind, event: kopf.RawEvent) -> None:
-        """Something happened to an object that a cluster is kept with."""
+        """Handle an event about an object that belongs to a cluster."""
         thing: Object = dict(event["object"])
         cluster = (thing["metadata"].get("labels") or {}).get(CLUSTER_LABEL, "")
         fleet = self.fleets.get((namespace or "", cluster))

@@ -112,7 +112,8 @@ class OperatorMetrics:
                     self._expiry.labels(namespace, cluster, AUTHORITY).set(ends)
 
     def _show_audit(self, namespace: str, cluster: str, audit: AuditStatus) -> None:
-        """Those of the last audit take the place of all before: they are never added up."""
+        """Replace the metrics of the former audit by those of the last one; they are never
+        added."""
         for gauge in (self._audited, self._findings, self._entries):
             _drop(gauge, namespace, cluster)
         if audit.finished_at is not None:

@@ -1,8 +1,8 @@
-"""Looks at everything, live, and makes one frozen Observed of it: first step of a pass.
+"""Reads the present state of everything into one frozen Observed: the first step of a pass.
 
-Order matters: jobs before health, so that a job seen as ended is followed by counts taken after its
-end. A bookie that misses one answer is shown as it was (`is_fresh` false) for a short while: the
-status does not flap under load, yet nothing is gated on what it said before.
+The order matters: jobs are read before health, so that after a job was seen as ended, the counts of
+bookies are from after its end. If a bookie misses one answer, its last answer is used for a short
+time (`is_fresh` false): the status does not flap under load, but no decision relies on old answers.
 """
 
 import asyncio
@@ -37,13 +37,15 @@ from bookie_operator.tls_view import TlsView
 
 METADATA_DEADLINE_S: Final = 5.0
 NEW_COOKIES_MAX: Final = 4
-"""Of bookies that left: looked for in one pass, beyond those that are known to have left."""
+"""Numbers in which one pass looks for bookies that left, beyond those known to have left."""
 DECIDERS_MAX: Final = 8
-"""Whose certificates are looked for at once: decisions are carried out one by one."""
+"""Deciding people whose certificates are looked up at once; decisions are carried out one by
+one."""
 GAP_MAX: Final = timedelta(minutes=5)
-"""Between two looks at the metadata store: what was registered in a longer gap, nobody has seen."""
+"""Longest gap between two looks at the metadata store; after a longer one, nobody knows who was
+registered in between."""
 REMEMBERED_MAX: Final = timedelta(seconds=15)
-"""How long a missed answer is bridged by the last one of the same process."""
+"""How long the last answer of the same process is used after a missed one."""
 
 Opener = Callable[[str], Awaitable[MetadataStore]]
 Clock = Callable[[], datetime]
@@ -61,7 +63,7 @@ class _Remembered:
 
 
 class Observer:
-    """One cluster's eyes: keeps a metadata session and channels open between passes."""
+    """Observes one cluster; it keeps a metadata session and channels open between passes."""
 
     def __init__(
         self,
@@ -77,25 +79,24 @@ class Observer:
         self._opener = opener or self._open_store
         self._clock = clock
         self._store: MetadataStore | None = None
-        """None until it is open, and after it was given up."""
+        """The open metadata store; None before it is open and after it was closed."""
         self._opened_as: tuple[str, Path | None] = ("", None)
-        """Where `_store` is, and the file of the login that it has; another one is opened when the
-        cluster's differs."""
+        """Address and login file of `_store`; if the cluster's differ, another store is opened."""
         self._trouble = ""
-        """Why the store could not be opened the last time, which takes longer to find out than a
-        pass waits; empty: it could."""
+        """Why the store could not be opened last time; empty: it could. Opening may take longer
+        than a pass waits."""
         self._opening: asyncio.Task[MetadataStore] | None = None
-        """The store that is being opened; None: none is."""
+        """Opens a store in the background; None: no store is being opened."""
         self._remembered: dict[BookieId, _Remembered] = {}
-        """Each bookie's last answer, shown again for a while when one is missed."""
+        """Each bookie's last answer, used for a short time when it misses one."""
         self._epochs: dict[BookieId, int] = {}
-        """Highest that each bookie was seen with: an earlier process does not count any more."""
+        """Highest boot epoch seen of each bookie: answers of earlier processes do not count."""
         self._cluster = ""
-        """Instance id, as the metadata store last had it."""
+        """Instance id that the metadata store last had."""
         self._known_at: datetime | None = None
-        """Since when every look has found that instance; None: the last one did not."""
+        """Since when every look has found that instance id; None: the last look did not."""
         self._last_known_at: datetime | None = None
-        """When a look found it last; None as above."""
+        """When a look last found it; None: the last look did not."""
 
     async def _open_store(self, url: str) -> MetadataStore:
         # Credentials may have come, or others, since the last time.
@@ -161,7 +162,7 @@ class Observer:
     async def _certificates(
         self, cluster: BookieCluster, hosted: Iterable[BookieId], deciding: Sequence[str]
     ) -> TlsView | None:
-        """Of those who are wanted and those who are there; None where nobody wants or has any."""
+        """Certificates of wanted and existing bookies; None if TLS is neither wanted nor in use."""
         if cluster.spec.tls.mode is TlsMode.OFF and cluster.status.tls is None:
             return None
         names = sorted({*cluster.spec.bookie_ids, *hosted}, key=by_number)
@@ -205,7 +206,7 @@ class Observer:
         return replace(last.health, is_fresh=False)
 
     def _of_this_cluster(self, healths: Mapping[BookieId, Health]) -> dict[BookieId, Health]:
-        """Without those of a namesake in another cluster: the store, asked meanwhile, tells."""
+        """Healths without those of bookies that belong to another cluster, by the instance id."""
         found, cluster = dict(healths), self._cluster
         for bookie_id, health in healths.items():
             if cluster and health.instance_id not in ("", cluster):
@@ -218,7 +219,7 @@ class Observer:
     # Metadata
 
     def _known_since(self, view: MetadataView, *, before: str) -> MetadataView:
-        """The view with since when it has been known without a gap, by this process."""
+        """Add to the view since when this process has known the store without a gap."""
         now, last = self._clock(), self._last_known_at
         if not view.reachable or view.instance_id is None:
             self._known_at = self._last_known_at = None
@@ -232,7 +233,7 @@ class Observer:
     async def _look_at_metadata(
         self, cluster: BookieCluster, leaving: Sequence[BookieId]
     ) -> tuple[MetadataView, Mapping[BookieId, BookieInfo], Mapping[BookieId, bool]]:
-        """The store, who is registered, and which of those that are to leave it knows at all."""
+        """The store's state, the registered bookies, and which of `leaving` have a cookie."""
         url = ""
         cookies: dict[BookieId, bool] = {}
         is_paused: bool | None = None
@@ -260,9 +261,9 @@ class Observer:
         return view, registered, cookies
 
     async def _cookies_of(self, bookies: Sequence[BookieId]) -> Mapping[BookieId, bool | None]:
-        """Which of those that may have left the open store knows; None = it did not say in time.
+        """Which of these bookies have a cookie in the open store; None = it did not answer in time.
 
-        Beside the look at the store, which nothing of this may hold up or make fail.
+        It never raises, so that it cannot disturb the look at the store.
         """
         unknown = dict.fromkeys(bookies)
         if self._store is None:
@@ -275,7 +276,8 @@ class Observer:
             return unknown
 
     async def _session(self, url: str) -> MetadataStore:
-        """The open store; opening goes on in the background when a pass cannot wait for it."""
+        """Return the open store; if a pass cannot wait for it, opening continues in the
+        background."""
         opened_as = (url, self._platform.login)
         if self._store is not None and self._opened_as == opened_as:
             return self._store
@@ -308,8 +310,8 @@ class Observer:
 
 
 def deciders(tasks: Iterable[BookieTask], status: ClusterStatus) -> Sequence[str]:
-    """Who decides about a loss, by the names in tasks that have not ended; and who was last given a
-    certificate for that."""
+    """Names of people who decide about a loss, from unfinished tasks, and the last one who got a
+    certificate for a decision."""
     last = status.tls.decision if status.tls is not None else None
     waiting = (
         task.spec.approved_by
@@ -321,10 +323,10 @@ def deciders(tasks: Iterable[BookieTask], status: ClusterStatus) -> Sequence[str
 
 
 def may_have_left(cluster: BookieCluster, kept: Iterable[BookieId]) -> Sequence[BookieId]:
-    """Of whom the platform has claims, who was listed before, whose numbers are excluded, and the
+    """Bookies that may have left: those with claims, those listed before, excluded numbers, and the
     next few numbers.
 
-    Otherwise bookies leave from the highest number down, so those that left follow one another.
+    The next numbers are enough, since otherwise bookies leave from the highest number down.
     """
     before = (BookieId(one.bookie) for one in cluster.status.left_over)
     excluded = map(bookie_name, cluster.spec.excluded_ordinals)
@@ -336,7 +338,7 @@ def may_have_left(cluster: BookieCluster, kept: Iterable[BookieId]) -> Sequence[
 
 
 async def _has_cookie(store: MetadataStore, bookie_id: BookieId) -> bool:
-    """One that cannot be read is one, and hides nothing else that the store says."""
+    """Whether the bookie has a cookie; an unreadable cookie counts as one."""
     try:
         return await store.read_cookie(bookie_id) is not None
     except MetadataFormatError:

@@ -58,7 +58,7 @@ class Process:
     last_exit: Exit | None = None
     control: str | None = None
     is_ready: bool = True
-    """As the platform judges it: what a disruption budget counts."""
+    """Whether the platform counts it as ready, as a disruption budget does."""
     waiting: str = ""
     """Why it has not started, `Reason: message` (ImagePullBackOff, Unschedulable, ...)."""
     pod: str = ""
@@ -69,12 +69,12 @@ class Process:
     node_trouble: str = ""
     """Why nothing on its node can be relied on: `is gone`, `is not ready: ...`. Empty = none."""
     rack: str = ""
-    """As the bookie hears of it, from its node's labels; empty = not known."""
+    """Its rack, from the labels of its node; empty = not known."""
     advertised: str = ""
-    """Where clients outside of the Kubernetes cluster reach it, `stock=host:port run=host:port`;
-    empty = nowhere, or not known yet."""
+    """Addresses for clients outside of the Kubernetes cluster, `stock=host:port run=host:port`;
+    empty = none, or not known yet."""
     tls: TlsMode = TlsMode.OFF
-    """What the ports of this very process take; but for Off its control plane takes TLS alone."""
+    """How this process was started; unless it is Off, its control plane requires TLS."""
 
     @property
     def has_tls(self) -> bool:
@@ -103,7 +103,8 @@ class Bookie:
     health: Health | None = None
     is_writable: bool = False
     is_registered: bool = False
-    """With the metadata store, writable or read-only: clients hear of it."""
+    """Whether it is registered in the metadata store, writable or read-only, so that clients find
+    it."""
     has_cookie: bool | None = None
     """Whether metadata knows it, asked of bookies that are to leave; None = not known."""
     waiting: str = ""
@@ -112,10 +113,10 @@ class Bookie:
 
 @dataclass(frozen=True, slots=True)
 class LeftOver:
-    """What there is of a bookie that the platform runs no more."""
+    """What is left of a bookie that the platform no longer runs."""
 
     claims: tuple[str, ...] = ()
-    """Of volumes that were kept when it left, by name."""
+    """Names of the volume claims that were kept when it left."""
     has_cookie: bool | None = None
     """Whether metadata knows it; None = not known."""
 
@@ -129,9 +130,9 @@ class JobKind(StrEnum):
     DRAIN = "drain"
     REREPLICATE = "rereplicate"
     MEND = "mend"
-    """A repair of every ledger, also of those that nobody has in limbo."""
+    """A repair of every ledger, also of ledgers that are not in limbo."""
     INDEX_REBUILD = "index-rebuild"
-    """On the disks of one bookie, which is away."""
+    """Rebuilds indexes on the disks of a bookie whose process is stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,14 +150,14 @@ class Job:
     exit_code: int | None = None
     message: str = ""
     report: Report | None = None
-    """What it said at its end; None when it runs, or left no result."""
+    """Its result; None while it runs, or if it left none."""
     waiting: str = ""
     """Why its process has not started, `Reason: message`."""
     progress: str = ""
-    """How far it is by its own word while it runs (`bookie.progress`); empty = not known."""
+    """How far it is while it runs, as it reports (`bookie.progress`); empty = not known."""
 
     def reported(self, kind: type[ReportType]) -> ReportType | None:
-        """Its report, when it left one of this kind."""
+        """Its report, if it is one of this kind."""
         return self.report if isinstance(self.report, kind) else None
 
 
@@ -169,10 +170,10 @@ class MetadataView:
     instance_id: str | None = None
     message: str = ""
     is_paused: bool | None = None
-    """What bookies read there before they collect; None = not known."""
+    """Whether collection is paused in the store, which bookies check; None = not known."""
     known_since: datetime | None = None
-    """Since when this operator has found it at every look, and no look was missed; None: it has
-    not. What was registered before then, nobody has seen."""
+    """Since when this operator has found it at every look, without a gap; None: the last look did
+    not. Nobody knows who was registered before then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,20 +181,20 @@ class NamedSecret:
     """A Secret that the spec names, with what is wrong with it."""
 
     field: str
-    """Of the spec, such as `authentication.usersSecret`."""
+    """Field of the spec, such as `authentication.usersSecret`."""
     place: str
-    """Where people find its content: `key users of Secret stock-users`."""
+    """Where its content is, for people: `key users of Secret stock-users`."""
     reason: str = ""
-    """One word for what is wrong, which programs may read; empty: nothing is."""
+    """What is wrong, in one word for programs; empty: nothing."""
     message: str = ""
-    """The same as a sentence, which repeats nothing of the content."""
+    """What is wrong, in a sentence that shows none of the content."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Something wanted that could not be done when it was last tried, `count` times in a row.
 
-    `subject`: the action itself, so that another wish of the same kind is not taken for it.
+    `subject`: the action itself, so that other actions of the same kind are not confused with it.
     """
 
     subject: Hashable
@@ -217,15 +218,15 @@ class Observed:
     jobs: tuple[Job, ...] = ()
     tasks: tuple[BookieTask, ...] = ()
     forbidden: str = ""
-    """What the platform denied the operator for want of a permission, in the pass before."""
+    """What the platform refused the operator in the former pass because a permission is missing."""
     failures: tuple[Failure, ...] = ()
-    """What could not be done in the passes before."""
+    """Actions that failed in former passes."""
     left_over: Mapping[BookieId, LeftOver] = field(default_factory=dict)
-    """Of bookies that the platform does not list among its own."""
+    """What is left of bookies that the platform no longer runs."""
     tls: TlsView | None = None
-    """Certificates; None: nobody wants or has any, so that nobody looked."""
+    """Certificates; None: TLS is neither wanted nor in use."""
     secrets: tuple[NamedSecret, ...] = ()
-    """Those that the spec names."""
+    """The Secrets that the spec names."""
 
     def bookie(self, bookie_id: BookieId) -> Bookie:
         return self.bookies.get(bookie_id, Bookie(bookie_id))

@@ -1,7 +1,7 @@
 """One pass: observe, plan, publish, act. The only writer of a cluster's status.
 
-Level-triggered: events only wake it, and a pass needs nothing but the object it is given, so that
-it may be killed anywhere and started again.
+It is level-triggered: events only wake it, and a pass needs only the object that it is given. So it
+may be killed anywhere and started again.
 """
 
 import logging
@@ -63,15 +63,16 @@ class Reconciler:
         self._on_done = on_done
         self._applier = Applier(platform, control, names_proved=names_proved)
         self._has_published = False
-        """A status of this loop's was taken: what was there before is not trusted until then."""
+        """Whether this loop has published a status; until then, the former status is not
+        trusted."""
         self._forbidden = ""
-        """What was denied in this pass: the next one has it in its status."""
+        """What the platform refused in this pass; the next pass puts it into the status."""
         self._failures: dict[Action | str, Failure] = {}
-        """By action, or by the name of an object that could not be kept."""
+        """Failures by action, or by the name of an object that could not be restored."""
         self.could_look = True
-        """The last pass saw the fleet: without that, its status says nothing new of it."""
+        """Whether the last pass could observe the fleet; otherwise its status has no new facts."""
         self.has_news = False
-        """Something failed in this pass that had not failed before: the next one tells it."""
+        """Whether something failed in this pass for the first time; the next pass reports it."""
 
     async def run_pass(self, cluster: BookieCluster) -> ClusterStatus:
         """The status after one pass over `cluster` (whose status is the previous pass's)."""
@@ -106,9 +107,9 @@ class Reconciler:
         return made.status
 
     async def _act(self, made: Plan, observed: Observed) -> list[str]:
-        """Carry out every action for itself; one that fails is tried again after a wait.
+        """Carry out every action independently; a failed one is tried again after a wait.
 
-        Returns what was done, and what could not be, in words for the log.
+        Returns texts for the log: what was done and what failed.
         """
         words: list[str] = []
         known = {*made.actions, *made.resting}
@@ -129,7 +130,7 @@ class Reconciler:
         return words
 
     async def _carry_out(self, action: Action, observed: Observed) -> tuple[bool, Event | None]:
-        """Whether it is done, and the event that tells of it."""
+        """Carry out one action; return whether it succeeded, and its event."""
         bookie, is_done = bookie_of(action), False
         try:
             store = self._observer.store
@@ -162,7 +163,8 @@ class Reconciler:
             self._has_published = True
 
     async def _settle(self, cluster: BookieCluster, status: ClusterStatus) -> None:
-        """Bookies do not wait for what is around them: it is tried again in the next pass."""
+        """Settle the objects around bookies. A failure does not stop the pass; the next one
+        retries."""
         try:
             failed = await self._platform.settle(cluster, status)
         except ForbiddenError as error:
@@ -181,8 +183,8 @@ class Reconciler:
                 await self._tell([Event(SETTLE_FAILED, f"{name}: {why}", type="Warning")])
 
     async def _publish_task(self, name: str, status: TaskStatus) -> bool:
-        """A task whose status cannot be written holds up nobody else: it is tried again. False: it
-        is not written."""
+        """Write a task's status; False if that failed. The next pass tries again, and other tasks
+        do not wait for it."""
         try:
             await self._platform.publish_task(name, status)
             return True
@@ -217,10 +219,10 @@ def _reason_of(error: BookieError) -> str:
 
 
 def _without(made: Plan, unwritten: Sequence[str], observed: Observed) -> Plan:
-    """The plan without what would be done twice for tasks whose status is not written.
+    """The plan without actions for tasks whose status could not be written.
 
-    The status names the disk or process that goes: without it the next pass would take what has
-    come in its place. It names the job: without it another one would begin when that one ends.
+    The status names the disk or process to replace: without it, the next pass would replace the new
+    one too. It also names the job: without it, another job would start after that one.
     """
     tasks = {task.metadata.name: task.spec.bookie for task in observed.tasks}
     bookies = {tasks.get(name, "") for name in unwritten}
@@ -234,14 +236,14 @@ def _without(made: Plan, unwritten: Sequence[str], observed: Observed) -> Plan:
 
 
 def _begins_only_for(action: Action, tasks: Sequence[str]) -> bool:
-    """A job that would not begin without these."""
+    """Whether the action starts a job only because of these tasks."""
     if not isinstance(action, StartJob) or not action.asked_by:
         return False
     return set(action.asked_by) <= set(tasks)
 
 
 def _takes_what_is_named(action: Action) -> bool:
-    """By the status of a task, and by nothing that is seen to have changed once it is done."""
+    """Whether only a task's status shows that the action was done."""
     if isinstance(action, RestartBookie):
         return action.reason == REQUESTED
     return isinstance(action, ReplaceVolume | ReplaceBookie)

@@ -39,7 +39,7 @@ def with_report(job: Job, tree: Mapping[str, Any]) -> Job:
 
 
 def report_of(kind: JobKind, tree: Mapping[str, Any]) -> Report | None:
-    """None when there is none of this kind, or the job did not come to its end."""
+    """The job's report; None if the kind has none, or the job did not complete."""
     model = REPORTS.get(kind)
     if model is None:
         return None

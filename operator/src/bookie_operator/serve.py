@@ -39,10 +39,9 @@ def serve(
     credentials: Path | None = None,
     page_port: int = 0,
 ) -> None:
-    """Until SIGTERM or SIGINT; fleets go on without an operator.
-
-    `credentials`: where its own may lie; None = in a folder that is deleted at the end.
-    `page_port`: of the web page, for this pod alone; 0 = none.
+    """Run the operator until SIGTERM or SIGINT; bookies keep running without it. `credentials`:
+    folder for its own credentials; None = a temporary one. `page_port`: port of the web page,
+    reachable only in this pod; 0 = no page.
     """
     logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, format=LOG_FORMAT)
     for noisy in ("kopf.objects", "aiohttp.access", "asyncio"):
@@ -160,7 +159,7 @@ def are_names_proved(environ: Mapping[str, str]) -> bool:
 
 
 def identity_of(environ: Mapping[str, str]) -> str:
-    """Who this is among the operators: no two that may run at once have the same.
+    """The identity of this operator; no two that may run at the same time have the same.
 
     A container that is started again in its pod goes on where the one before it ended, since that
     one has ended; a new pod has to wait until the lease is over.

@@ -26,12 +26,12 @@ class Authority:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What lies where credentials of one holder are looked for."""
+    """The certificate that was found for one holder."""
 
     trouble: str = ""
-    """Why they cannot be used at all, in words; the fields below say nothing then."""
+    """Why the credentials cannot be used at all, in words; then the fields below are empty."""
     principal: Principal | None = None
-    """Who they are of; None when no name of a fleet is in it."""
+    """Whose certificate it is; None if it has no name of a fleet."""
     hosts: frozenset[str] = frozenset()
     """DNS names and addresses that it is valid for."""
     not_before: datetime = EVER
@@ -47,15 +47,15 @@ class Authorities:
     """The operator's own authority of one cluster, and the one that takes over from it."""
 
     signing: Authority | None = None
-    """Whose key signs now; None: there is none that can be used."""
+    """The authority that signs now; None: none can be used."""
     coming: Authority | None = None
-    """Whose key will sign once everybody trusts it; None: none is to."""
+    """The authority that will sign once everybody trusts it; None: there is none."""
     trusted: Mapping[str, Authority] = field(default_factory=dict)
-    """By fingerprint, those that everybody is to trust."""
+    """Authorities that everybody should trust, by fingerprint."""
     trouble: str = ""
-    """Why what lies there cannot be used, in words; empty: it can, or nothing was ever made."""
+    """Why the stored authority cannot be used, in words; empty: it can, or none was ever made."""
     is_new: bool = False
-    """Nothing lies there."""
+    """Whether no authority is stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,37 +63,37 @@ class Issuer:
     """The issuer of cert-manager that the spec names."""
 
     name: str
-    """As people write it, `ClusterIssuer corporate`."""
+    """Kind and name, such as `ClusterIssuer corporate`."""
     trouble: str = ""
     """Why it signs nothing, in words; empty: it is ready."""
     is_there: bool = True
-    """Somebody has made it."""
+    """Whether the issuer exists."""
     refused: Mapping[str, str] = field(default_factory=dict)
-    """Holder's name -> what cert-manager says of its Certificate that is not ready."""
+    """Holder's name -> why cert-manager says that its Certificate is not ready."""
 
 
 @dataclass(frozen=True, slots=True)
 class TlsView:
-    """Everything of one cluster."""
+    """All certificates and authorities of one cluster."""
 
     hosts: Mapping[Principal, tuple[str, ...]]
-    """Who is to have a certificate, and by which names they are dialled inside."""
+    """Who should have a certificate, and under which names they are reached inside the cluster."""
     certificates: Mapping[Principal, Certificate] = field(default_factory=dict)
-    """What each has; one that is not here has nothing."""
+    """The certificate of each holder that has one."""
     places: Mapping[Principal, str] = field(default_factory=dict)
-    """Where people find what each has: `Secret demo-bookie-0-tls`."""
+    """Where each holder's credentials are stored, for people: `Secret demo-bookie-0-tls`."""
     authorities: Authorities = Authorities()
-    """Of the operator; empty where an issuer signs."""
+    """The operator's own authorities; empty if an issuer signs."""
     issuer: Issuer | None = None
-    """None: the operator signs itself."""
+    """The issuer; None: the operator signs itself."""
     deciding: Mapping[str, Principal] = field(default_factory=dict)
-    """Who decides about a loss, by the name in the task -> whose certificate the job shows."""
+    """Name of a person in a task about a loss -> whose certificate the task's job shows."""
     spreads_within: timedelta = timedelta()
-    """How long what was written takes until every process reads it."""
+    """How long it takes until every process reads what was written."""
     denied: str = ""
-    """Why nothing could be looked at, in the platform's words; empty: it could."""
+    """Why the certificates could not be read, in the platform's words; empty: they could."""
 
 
 def short_name(principal: Principal) -> str:
-    """How people call a holder: a bookie by its id, another one by its role."""
+    """A holder's short name for people: a bookie's id, otherwise the role."""
     return principal.name if principal.role is Role.BOOKIE else principal.role.value
