@@ -154,8 +154,7 @@ class Applier:
 
 
 def _certified(action: CertificateAction) -> Event | None:
-    """The event of an action on authorities, with names and fingerprints. None for changed
-    trust."""
+    """The event of an action on certificates; None for SpreadTrust, which `status.tls` shows."""
     match action:
         case MakeAuthority(keeps=keeps, signs=signs):
             how = "it signs" if signs else f"trusted beside {len(keeps)}, before it signs"

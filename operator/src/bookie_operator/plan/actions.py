@@ -34,7 +34,7 @@ class TlsTemplate:
     mode: TlsMode
     """Accepted or Required: one whose ports are plain has no such template."""
     http: bool
-    """Its HTTP port as well."""
+    """Whether its HTTP port uses TLS too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,9 @@ class BookieTemplate:
     pod: str = "{}"
     """`ClusterSpec.pod`"""
     tls: TlsTemplate | None = None
-    """None: its ports are plain."""
+    """How its ports use TLS; None: they do not."""
     authentication: AuthenticationTemplate | None = None
-    """None: it asks for no more than TLS does."""
+    """How stock clients must authenticate; None: only as TLS requires."""
     login_secret: str = ""
     """Name of the Secret with its user of ZooKeeper's; empty: nobody's."""
 
@@ -141,7 +141,7 @@ class StartBookie:
 
     template: BookieTemplate
     keeps_settings: bool = False
-    """Where it was to run with other settings, leave it so: a rollout holds the new ones back."""
+    """Leave it with its former settings, because a rollout holds the new ones back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ class ReplaceBookie:
     volumes: tuple[tuple[str, str], ...]
     """Disk and uid of each that goes."""
     instance: str
-    """Its process as it was seen; empty: none was there."""
+    """The process that was observed; empty: there was none."""
     is_node_lost: bool
     """Nobody can end its pod in good order: it goes by force."""
 

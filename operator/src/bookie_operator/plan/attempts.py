@@ -36,9 +36,9 @@ class Lifecycle(Generic[Status]):
     """How jobs of one kind begin, end and are tried again."""
 
     kind: JobKind
-    """Also the word in their names."""
+    """The kind of the jobs, which is also part of their names."""
     last: Callable[[ClusterStatus], Status]
-    """Where the status has what is known of them."""
+    """Name of the section of the status about them."""
     engine: Callable[[ClusterSpec], RepairEngine]
     """What they run on."""
 
@@ -69,7 +69,7 @@ class Lifecycle(Generic[Status]):
         return previous.model_copy(update=_ended(job, job.ended_at) | _figures(job, previous))
 
     def stops(self, pass_: Pass, *, gives_way_to: str = "") -> list[Action]:
-        """Those that must end: for something more pressing, or by their own bounds."""
+        """Actions that stop jobs, for more urgent work or because of the jobs' own deadlines."""
         return [
             StopJob(job.name, reason)
             for job in pass_.running(self.kind)

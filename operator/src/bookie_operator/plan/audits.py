@@ -1,8 +1,7 @@
 """Audits: after every repair and re-replication, after a possible loss, and on schedule.
 
-An audit changes nothing.
-DurabilityVerified rests on the last one that finished, so its start is what counts: an audit that
-began before the last incident was cleared says nothing about what came after.
+An audit changes nothing. DurabilityVerified depends on when the last finished audit began: an audit
+that began before the last incident was cleared says nothing about what happened later.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,9 +29,9 @@ from bookie_operator.plan.rereplications import last_rereplication
 from bookie_operator.plan.states import Judged
 
 HEALED_AGAIN_S: Final = 60.0
-"""From an audit with unknowns to the next one, once all serve."""
+"""Wait from an audit with unknown copies to the next one, once all bookies serve."""
 HELD_AGAIN_S: Final = 300.0
-"""From an audit whose last copies hold something back to the next one."""
+"""Wait from an audit whose last copies prevent actions to the next one."""
 
 
 _TAKES_ENTRIES: Final = (BookieState.SERVING, BookieState.LIMBO)
@@ -139,7 +138,7 @@ def _survives_a_crash(judged: Mapping[BookieId, Judged]) -> int:
 
 
 def disturbed_at(incidents: Sequence[Incident], status: AuditStatus) -> datetime | None:
-    """When something last happened that an audit must be younger than to prove anything."""
+    """The time after which an audit must begin to prove anything; None: any audit does."""
     moments = [incident.cleared_at or incident.detected_at for incident in incidents]
     return max([*moments, *([status.asked_at] if status.asked_at else [])], default=None)
 
@@ -166,7 +165,7 @@ def _is_wanted(
     is_better_now: bool,
     is_taking_out: bool,
 ) -> bool:
-    """Without a task that asks for one."""
+    """Whether an audit is wanted even if no task asks for one."""
     if is_taking_out:  # its silence would look like last copies, and hold up what follows
         return False
     for changed_at in (

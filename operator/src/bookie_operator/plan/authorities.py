@@ -1,13 +1,14 @@
-"""From one authority of the operator's own to the next, and at no time does one half of a fleet not
-trust the other. Pure.
+"""Replaces the operator's own authority by another one so that all processes always trust each
+other. Pure.
 
 1. A new authority is made, and nothing is signed by it. Everybody's `ca.crt` gets both.
 2. Once all have both, and had time to read them, the new one signs: the old key is dropped, and
    what the old one signed is signed again.
 3. Once all have that, and had time, the old one is trusted no more.
 
-Each step follows from what is seen. `TlsStatus` remembers only since when all are seen to have what
-the step gives them. A lost authority is the same way: what is out there is trusted until the end.
+Each step depends only on what is observed. `TlsStatus` remembers only since when all processes have
+what the step gives them. A lost authority is replaced in the same way: existing certificates are
+trusted until the end.
 """
 
 from collections.abc import Iterable, Sequence
@@ -36,10 +37,10 @@ from bookie_operator.tls_view import Authority, Certificate, TlsView
 
 @dataclass(frozen=True, slots=True)
 class Rolled:
-    """Where a roll-over is, and what comes next of it."""
+    """The step that a roll-over has reached, and the next actions."""
 
     signing: Authority | None = None
-    """Who signs now; None: nobody can."""
+    """The authority that signs now; None: none can."""
     actions: tuple[CertificateAction, ...] = ()
     rollover: str = ""
     """`TlsStatus.rollover`"""
@@ -118,7 +119,8 @@ def _signing(view: TlsView, signing: Authority, previous: TlsStatus, *, now: dat
 
 
 def _spread(view: TlsView, usable: dict[Principal, Certificate]) -> tuple[SpreadTrust, ...]:
-    """Of those who have something that works, and do not trust whom they should."""
+    """Actions for holders with a working certificate that do not trust all the right
+    authorities."""
     wanted = frozenset(view.authorities.trusted)
     return tuple(
         SpreadTrust(principal, wanted)
@@ -130,7 +132,7 @@ def _spread(view: TlsView, usable: dict[Principal, Certificate]) -> tuple[Spread
 def _since(
     is_lacking: bool, step: Rollover, previous: TlsStatus, *, now: datetime
 ) -> datetime | None:
-    """Since when everybody has what this step gives; None: somebody lacks it."""
+    """Since when all processes have what this step gives; None: not all have it."""
     if is_lacking:
         return None
     known = previous.since if previous.rollover == step.value else None

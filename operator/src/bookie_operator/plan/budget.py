@@ -163,8 +163,10 @@ class Budget:
 
     @property
     def disruptions_allowed(self) -> int:
-        """For the PodDisruptionBudget: 0 while anyone is in limbo, down, not ready, or unknown, or
-        may hold a last copy; and where one bookie's memory may be all that has an entry.
+        """Evictions that the PodDisruptionBudget allows.
+
+        0 while any bookie is in limbo, down, not ready or unknown, or may hold a last copy, and if
+        an entry may be only in one bookie's memory.
         """
         if self.is_loss_possible or self.rolled_back or self.impaired:
             return 0

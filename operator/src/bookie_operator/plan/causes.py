@@ -1,4 +1,4 @@
-"""What the platform saw of a stop: why it was probably unclean, and whom not to believe too easily.
+"""What the platform saw of a stop: why it was probably unclean, and how far to trust the platform.
 
 Platforms tell little and lossily (the last end of a container, nothing of a pod that is gone), so
 what they say corroborates a bookie's boot record and never replaces it. Killed as far as the
@@ -24,7 +24,7 @@ DISK_REASONS: Final = frozenset({"DiskReplaced", "DiskStale"})
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A word for machines and a sentence for people; both empty = the platform saw nothing."""
+    """The cause in a word for programs and a sentence for people; both empty = none was seen."""
 
     word: str = ""
     message: str = ""
@@ -56,7 +56,8 @@ def cause_of(
 
 
 def _ended(ended: Exit | EndStatus | None, boot: BootRecord) -> Cause:
-    """Only an end before this boot explains it."""
+    """The cause that this end gives for the boot; none if the process ended after the boot
+    began."""
     if ended is None or ended.at > boot.started_at or not is_kill(ended):
         return Cause()
     if "OOMKilled" in ended.reason:

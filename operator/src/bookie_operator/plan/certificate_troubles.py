@@ -30,7 +30,7 @@ class Trouble(NamedTuple):
     reason: str
     """One word, which programs may read."""
     name: str
-    """Whose certificate, as people call it; empty: the authority or the issuer itself."""
+    """Whose certificate it is, for people; empty: the authority or the issuer itself."""
     message: str
     """The same as a sentence."""
 
@@ -94,7 +94,7 @@ def names_needed(principal: Principal, hosts: Sequence[str]) -> list[str]:
 
 
 def normal(host: str) -> str:
-    """As a certificate has it: an address in one spelling."""
+    """A host as in a certificate: addresses are written in one form."""
     try:
         return str(ipaddress.ip_address(host))
     except ValueError:

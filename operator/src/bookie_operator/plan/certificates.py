@@ -57,7 +57,7 @@ class Certificates:
 
     actions: tuple[CertificateAction, ...] = ()
     status: TlsStatus | None = None
-    """None: TLS is neither wanted nor in use."""
+    """The certificates; None: TLS is neither wanted nor in use."""
     troubles: tuple[Trouble, ...] = ()
     mends: bool = False
     """The operator itself does something about the troubles."""
@@ -72,7 +72,7 @@ class Certificates:
 
 
 NO_CERTIFICATES: Final = Certificates()
-"""Of a cluster without TLS."""
+"""The plan for a cluster without TLS."""
 
 
 def certificates(pass_: Pass) -> Certificates:
@@ -122,7 +122,8 @@ def hosts_of(view: TlsView, pass_: Pass) -> dict[Principal, tuple[str, ...]]:
 def _more(
     principal: Principal, outside: Mapping[BookieId, Sequence[str]], on_nodes: Sequence[str]
 ) -> Sequence[str]:
-    """By which clients outside reach this one, beside what its platform knows."""
+    """More names under which outside clients reach this bookie, besides those its platform
+    knows."""
     if principal.role is Role.ZOOKEEPER:
         return on_nodes
     return outside.get(BookieId(principal.name), ()) if principal.role is Role.BOOKIE else ()
@@ -190,7 +191,7 @@ def _due(
 
 
 def _in_order(step: Rolled, issued: Iterable[IssueCertificate]) -> tuple[CertificateAction, ...]:
-    """Who is given a new certificate is given whom to trust with it."""
+    """All actions; a holder who gets a new certificate gets the authorities with it."""
     found = {one.principal: one for one in issued}
     rest = [one for one in step.actions if getattr(one, "principal", None) not in found]
     return (*rest, *found.values())

@@ -1,9 +1,9 @@
-"""Collections that a bookie's brake holds: a person approves, by a task, the plan that they saw.
+"""Collections that wait for approval: a person approves, with a task, the plan that they saw.
 
-The operator decides nothing here, under no policy: nobody but a person knows whether so many
-ledgers were deleted on purpose. It hands on what a BookieTask says. Whether the bookie took it is
-read in what the bookie keeps of people's decisions, so that a task never counts as carried out
-because a plan merely went away (its bookie was restarted, or the ledgers are back).
+The operator never decides here, since only a person knows whether so many ledgers were deleted on
+purpose. It passes on what a BookieTask says. Whether the bookie accepted it is read from the
+decisions that the bookie keeps: so a task does not count as done just because the plan has
+disappeared (the bookie was restarted, or the ledgers are back).
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.rollback import rolled_back_refusal
 
 KIND: Final = "CollectionApproved"
-"""As bookies call such a decision."""
+"""Kind of such a decision in a bookie's records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def _waits(bookie_id: BookieId, health: Health) -> Refusal:
 
 
 def _approved_by(pass_: Pass, bookie_id: BookieId, plan_id: str) -> str:
-    """Who approved this very plan by a task; empty = nobody."""
+    """Who approved this plan with a task; empty = nobody."""
     tasks = pass_.unfinished(TaskType.APPROVE_COLLECTION)
     mine = (
         one.spec for one in tasks if (one.spec.bookie, one.spec.plan_id) == (bookie_id, plan_id)

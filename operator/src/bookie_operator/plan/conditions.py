@@ -41,7 +41,7 @@ _COMING_UP: Final = (
     BookieState.STOPPING,
 )
 LEASE_WAIT: Final = "former process"
-"""In the words of a boot that cannot prove that its predecessor is gone, and waits it out."""
+"""Part of the message of a boot that waits until its former process can no longer answer."""
 
 
 def conditions(found: Findings) -> tuple[Condition, ...]:
@@ -134,7 +134,7 @@ def _progressing(found: Findings) -> Verdict:
 
 
 def _held(found: Findings) -> Verdict | None:
-    """A rollout that goes no further since somebody said so: that, too, is no rest."""
+    """The verdict if `rollout.partition` stops the rollout: then the cluster is not idle."""
     held = held_back(found.pass_)
     if not held:
         return None
@@ -247,7 +247,7 @@ def _scale_down_blocked(found: Findings) -> Verdict:
 
 
 def _mixed_durability(found: Findings) -> Verdict:
-    """By what the bookies say they do, not by what was asked of them."""
+    """The verdict of MixedDurability, by the modes that the bookies themselves report."""
     spec = found.pass_.spec
     wanted = "journal" if spec.journal_write_data else spec.ack.value
     others = {

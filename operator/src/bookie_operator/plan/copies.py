@@ -1,7 +1,8 @@
-"""What audits said of copies: how many one may count on, and who may hold the last of some entry.
+"""What audits found about copies: how many are certain, and which bookies may hold last copies.
 
-The spec names an ack quorum, the ledgers have their own, and some copies are known to be missing.
-Nothing said is nothing known: findings that do not say who holds what is left concern everybody.
+The spec names an ack quorum, ledgers have their own, and some copies are known to be missing. If an
+audit has findings but does not say which bookies hold the remaining copies, every bookie may hold
+one.
 """
 
 from collections.abc import Collection, Sequence
@@ -21,10 +22,9 @@ ASKED_AT_LEAST: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """`certain`: copies of every acknowledged entry, but of those in `last`.
-
-    `reason`, `message`: why so many. `last`: entries with fewer, by who holds them. `nobody_knows`:
-    why any bookie may hold a last copy; empty = only those in `last`.
+    """`certain`: number of copies that every acknowledged entry has, except those in `last`.
+    `reason`, `message`: why this number. `last`: entries with fewer, by the bookies that hold them.
+    `nobody_knows`: why any bookie may hold a last copy; empty = only those in `last`.
     """
 
     certain: int
@@ -51,7 +51,8 @@ class Copies:
 
 
 def copies_of(spec: ClusterSpec, audit: AuditStatus, scrub: ScrubStatus) -> Copies:
-    """By the last finished audit, and the last scrub where it left corrupt copies."""
+    """Certain and last copies, by the last finished audit, and the last scrub if it left corrupt
+    ones."""
     certain, reason, message = _certain(spec, audit)
     reports = [(audit.last_copies, bool(audit.missing or audit.unknown or audit.below_ack_quorum))]
     if scrub.corrupt_found > scrub.corrupt_replaced:  # no audit by indexes would see them

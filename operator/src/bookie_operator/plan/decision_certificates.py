@@ -1,8 +1,10 @@
-"""The certificate of one decision: made when its job can begin, and taken away once that is over.
+"""The certificate for one decision: made when its job can begin, and deleted once the job has
+ended.
 
-All other jobs share a certificate, by which no bookie takes a person's word about a loss. Where a
-person has one of their own the job shows that, and nothing is made or taken away. One decision is
-carried out at a time, so there is one at most; the status says whose, before it is made.
+All other jobs share a certificate with which no bookie accepts a person's decision about a loss. If
+the person has a certificate of their own, the job uses that, and none is made or deleted. Only one
+decision is carried out at a time, so there is at most one such certificate; the status says whose,
+before it is made.
 """
 
 from collections.abc import Collection
@@ -31,7 +33,7 @@ class DecisionCertificate:
     """What the job of a decision is to show, and what is to be done for that."""
 
     holder: Principal | None = None
-    """Who it shows itself as; None: nobody asks, without TLS."""
+    """The principal that the job shows; None without TLS, when no bookie asks."""
     lacks: str = ""
     """Why the job cannot begin yet; empty: it can."""
     actions: tuple[CertificateAction, ...] = ()
@@ -73,7 +75,8 @@ def certificate_for(pass_: Pass, made: Certificates, job: str, by: str) -> Decis
 def _issued(
     pass_: Pass, view: TlsView, holder: Principal, why: str
 ) -> tuple[IssueCertificate, ...]:
-    """None where an issuer signs, which is asked by the platform, or where nobody can."""
+    """The action that signs it; empty if an issuer signs, which the platform asks, or if nobody
+    can."""
     signing = view.authorities.signing
     if view.issuer is not None or signing is None or signing.not_after <= pass_.now:
         return ()

@@ -36,9 +36,9 @@ class _DecisionType(NamedTuple):
 
     kind: JobKind
     action: str
-    """As `status.blocked` names it."""
+    """Name of the action in `status.blocked`."""
     stem: str
-    """Of its jobs' names, after the cluster's."""
+    """Part of its jobs' names, after the cluster's name."""
 
 
 _TYPES: Final[Mapping[TaskType, _DecisionType]] = {
@@ -57,7 +57,8 @@ class Decisions:
     refusals: list[Refusal]
     """Why the others wait."""
     certificate: DecisionStatus | None = None
-    """That of the decision which is carried out, until it was taken away; None: there is none."""
+    """The certificate of the decision that is carried out, until it is deleted; None: there is
+    none."""
 
     def add(self, made: DecisionCertificate) -> None:
         self.actions += made.actions
@@ -99,7 +100,7 @@ def decisions(pass_: Pass, certified: Certificates, *, rolled_back: str = "") ->
 
 
 def decision_job(task: BookieTask) -> str:
-    """Of the only job that this very task ever gets."""
+    """Name of the only job that this task ever gets."""
     # How long the task is kept is no part of it: names of jobs outlive an upgrade.
     decided = task.spec.model_dump_json(exclude={"ttl_seconds_after_finished"})
     facts = f"{task.metadata.name} {task.metadata.uid} {decided}"

@@ -131,7 +131,7 @@ def _changed_disks(found: Findings) -> _Reason:
 
 
 def _lost_nodes(found: Findings) -> _Reason:
-    """Several bookies of one node are one thing to mend."""
+    """The message for lost nodes, which names several bookies of one node together."""
     lost = {name: node_lost(one.bookie) for name, one in found.pass_.judged.items()}
     names = [name for name, trouble in lost.items() if trouble]
     if not names:

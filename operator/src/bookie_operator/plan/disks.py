@@ -128,7 +128,7 @@ def _wait(one: Judged, predicate: str, message: str) -> Refusal:
 
 
 def _approved_by(observed: Observed, bookie_id: BookieId, request: CookieFix) -> str:
-    """Who approved this very plan by a task; empty = nobody."""
+    """Who approved this plan with a task; empty = nobody."""
     for task in observed.tasks:
         wanted = task.spec
         if (

@@ -84,7 +84,7 @@ class DrainGate:
 
 
 def drain_text(drain: DrainStatus) -> str:
-    """Where a drain stands, in a line."""
+    """How far a drain is, in a line."""
     match drain.phase:
         case DrainPhase.REMOVING:
             return f"{drain.bookie}: no ledger names it, it is being removed"
@@ -120,9 +120,9 @@ def leaving_next(pass_: Pass) -> BookieId | None:
 
 
 def never_ran(pass_: Pass, one: Judged) -> bool:
-    """It has no process, nobody saw it boot, and metadata does not know it: no ledger can name it.
+    """Whether it never ran: no process, no known boot, no cookie. Then no ledger can name it.
 
-    That it has no cookie is not enough: somebody may have deleted the cookie of one that served.
+    A missing cookie alone is not enough: somebody may have deleted the cookie of a former bookie.
     """
     process = one.bookie.process
     is_unknown = one.bookie.has_cookie is False and not pass_.has_booted(one.bookie.id)
@@ -162,13 +162,14 @@ def drains(pass_: Pass, gate: DrainGate) -> Drains:
 
 
 def _warning(drain: DrainStatus, before: str) -> list[Event]:
-    """The spec says who leaves: what that means for racks is said, and holds nothing up."""
+    """The warning about racks that are lost; it prevents nothing, since the spec says who
+    leaves."""
     is_news = bool(drain.racks) and drain.racks != before
     return [Event("RacksLost", drain.racks, drain.bookie, "Warning")] if is_news else []
 
 
 def _away_as_well(pass_: Pass, victim: BookieId) -> list[Refusal]:
-    """Others that are to leave and cannot say that they are empty: the one that does waits for
+    """Refusals for other leaving bookies that cannot say that they are empty; the drain waits for
     them."""
     others = [one for one in pass_.judged if one not in (*pass_.spec.bookie_ids, victim)]
     waiting = {one: why_not_made_good(pass_, one) for one in others if is_away(pass_, one)}
@@ -176,7 +177,7 @@ def _away_as_well(pass_: Pass, victim: BookieId) -> list[Refusal]:
 
 
 def _taken_back(pass_: Pass, victim: BookieId | None) -> list[Action]:
-    """Who drains and is not to leave (any more, or yet) takes entries again."""
+    """Cancel the drain of bookies that are not to leave, or not yet, so that they take entries."""
     if pass_.spec.paused:
         return []
     stops = [
@@ -355,7 +356,8 @@ class _Step:
         return Refusal(SCALE_DOWN, predicate, message, bookie=self.victim)
 
     def _held(self, refusal: Refusal) -> Drains:
-        """Nothing further now; a bookie that others need for writing is given back to them."""
+        """The plan while the drain must wait; if writers need the bookie, it takes entries
+        again."""
         is_over = refusal.predicate in _STOPS_JOBS
         actions = self._stops(refusal.predicate) if is_over else self._late()
         health = _health_of(self.one)

@@ -16,7 +16,8 @@ from bookie_operator.observed import STEADY, Bookie, Exit, Process
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """`in_row`: short runs, none of them ended by plan. `first_kill`: since the last known boot."""
+    """`in_row`: number of short runs in a row that ended unplanned. `first_kill`: the first kill
+    seen since the last known boot."""
 
     in_row: int = 0
     last: EndStatus | None = None
@@ -87,11 +88,11 @@ def is_kill(ended: Exit | EndStatus) -> bool:
 
 
 def is_moved(process: Process, before: BookieStatus) -> bool:
-    """Its pod is another one than that of the last known boot."""
+    """Whether its pod is another one than at the last known boot."""
     return bool(before.pod and process.pod and before.pod != process.pod)
 
 
 def is_rebooted(process: Process, before: BookieStatus) -> bool:
-    """Its node is the same, and was restarted since."""
+    """Whether its node is the same but was restarted since."""
     boots = {before.node_boot_id, process.node_boot_id} - {""}
     return before.node == process.node and len(boots) == 2

@@ -61,19 +61,19 @@ def _named(subject: Action | str, message: str) -> str:
 
 
 def resting(actions: Iterable[Some], observed: Observed) -> list[Some]:
-    """Those that failed and wait for their next try."""
+    """Actions that failed and wait for their next try."""
     waiting = {one.subject for one in observed.failures if observed.now < one.next_at}
     return [action for action in actions if action in waiting]
 
 
 def untried(actions: Iterable[Some], observed: Observed) -> list[Some]:
-    """Those that have not failed: what fails again and again is no reason for others to wait."""
+    """Actions that have not failed: others need not wait for one that keeps failing."""
     failed = {one.subject for one in observed.failures}
     return [action for action in actions if action not in failed]
 
 
 def due_first(actions: Sequence[Some], observed: Observed) -> list[Some]:
-    """Only the first of several destructive actions is carried out: not one that waits."""
+    """Keep only the first destructive action, and none that waits for its next try."""
     waiting = resting(actions, observed)
     return [*(action for action in actions if action not in waiting), *waiting]
 
@@ -123,7 +123,7 @@ def jobs_without_pods(observed: Observed) -> list[Failure]:
 
 
 def failure_refusals(failures: Sequence[Failure]) -> list[Refusal]:
-    """As `status.blocked` tells them, with the words of who refused."""
+    """The failures as entries of `status.blocked`, with the message of whoever refused."""
     return [
         Refusal(
             action=one.action,

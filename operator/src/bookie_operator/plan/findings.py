@@ -61,7 +61,7 @@ class Findings:
 
 
 def verified_text(scrub: ScrubStatus) -> str:
-    """Since when digests are known to be right, which an audit does not read."""
+    """The sentence about the last scrub: audits do not read digests."""
     if scrub.finished_at is None:
         return "digests were never verified: no scrub has finished"
     return f"digests verified by the scrub of {scrub.finished_at:%Y-%m-%dT%H:%M:%SZ}"

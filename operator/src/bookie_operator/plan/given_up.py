@@ -1,9 +1,9 @@
-"""Bookies that are to leave and are away for good: they go without having said that they are empty.
+"""Bookies that are to leave but are permanently away: they cannot say that no ledger names them.
 
-In place of their own word stands a re-replication that left nothing, and since which they have been
-away (`lost`): by then every entry that they owed has its copies on others, and no ledger names
-them. It begins by the rules for lost bookies. Until then, or where an entry has no other copy, the
-bookie stays a member, and the status says what it waits for and what a person can do.
+Instead, a re-replication must have left nothing undone, and the bookie must have been away since
+(`lost`): then other bookies hold all its entries, and no ledger names it. The re-replication begins
+by the rules for lost bookies. Until then, or if an entry has no other copy, the bookie stays a
+member, and the status says what it waits for and what a person can do.
 """
 
 from datetime import datetime, timedelta
@@ -23,7 +23,7 @@ _STAYS_AWAY: Final = frozenset(
         *(BookieState.REFUSED, BookieState.UNRESPONSIVE, BookieState.AWAITING_APPROVAL),
     }
 )
-"""Others that are not registered come up, and may say themselves what they hold."""
+"""Other bookies that are not registered but are starting, and may then say what they hold."""
 
 
 def is_away(pass_: Pass, bookie_id: BookieId) -> bool:

@@ -11,9 +11,9 @@ from bookie_operator.model.status import BookieState, BookieStatus, whole_millis
 from bookie_operator.observed import Bookie
 
 HUNG_AFTER: Final = timedelta(minutes=5)
-"""Of silence; a boot answers all the while."""
+"""Silence after which a process counts as hung; a booting bookie does answer."""
 RESTARTS_MAX: Final = 3
-"""In a row without an answer between them; then a person looks."""
+"""Restarts in a row without an answer; after that a person must look."""
 HUNG: Final = "Hung"
 HUNG_AGAIN: Final = "HungAgain"
 
@@ -21,8 +21,8 @@ HUNG_AGAIN: Final = "HungAgain"
 def silence(
     bookie: Bookie, before: BookieStatus | None, now: datetime
 ) -> tuple[datetime | None, int]:
-    """Since when its process has been silent (None = it answers, or there is none), and how many
-    restarts have not helped."""
+    """Return since when its process has been silent (None = it answers, or there is no process),
+    and how many restarts did not help."""
     if bookie.health is not None:
         return None, 0
     process = bookie.process

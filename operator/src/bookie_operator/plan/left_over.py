@@ -12,7 +12,7 @@ from bookie_operator.plan.passes import Pass
 
 
 def left_over(pass_: Pass) -> tuple[LeftOverStatus, ...]:
-    """Of bookies that are no members; who is wanted again, or leaves yet, is one."""
+    """What is left of bookies that have left; not of those that are wanted or still leaving."""
     members = {*pass_.spec.bookie_ids, *pass_.judged}
     before = {BookieId(one.bookie): one for one in pass_.previous.left_over}
     if (
@@ -40,7 +40,7 @@ def left_over(pass_: Pass) -> tuple[LeftOverStatus, ...]:
 
 
 def _again(spec: ClusterSpec, ordinal: int) -> str:
-    """When it would be a member again."""
+    """Under which change of the spec the bookie would be a member again."""
     replicas = spec.replicas_for(ordinal)
     if ordinal not in spec.excluded_ordinals:
         return f"With {replicas} replicas or more"

@@ -37,8 +37,8 @@ def losses_accepted(jobs: Sequence[Job]) -> list[LossReport]:
 
 
 def last_decision(jobs: Sequence[Job]) -> datetime | None:
-    """When a person's decision last closed a ledger, or took a record back: repairs and audits see
-    it again."""
+    """When a person's decision last closed a ledger or withdrew a record; repairs and audits must
+    look again after that."""
     moments = [job.ended_at for job in jobs if job.ended_at is not None and _changed(job.report)]
     return max(moments, default=None)
 

@@ -1,11 +1,11 @@
-"""Bookies that are taken for lost: away for so long that others are to hold what they held.
+"""Lost bookies: they have been away so long that other bookies should hold their entries.
 
-A bookie is away while it is not registered with the metadata store and does not answer, whatever
-keeps it: its node, its disks, its image; or while its boot is refused. BookKeeper's auditor and
-clients go by the registration as well. After `spec.lostBookieDelaySeconds` its ledgers get other
-members (a re-replication, which looks again itself whether the bookie is back). What nobody has
-seen does not count: the delay begins again with the operator, and with the store that was silent.
-An outage of many is no loss of one: then a person is asked.
+A bookie is away while it is not registered in the metadata store and does not answer, whatever the
+cause, such as its node, its disks or its image; or while it refuses to boot. BookKeeper's auditor
+and clients also go by the registration. After `spec.lostBookieDelaySeconds`, a re-replication gives
+its ledgers other members; it checks again whether the bookie is back. Only time that the operator
+has seen counts: the delay begins again after a restart of the operator, and after the store was
+silent. If many bookies are away at the same time, it is an outage, and a person must decide.
 """
 
 from collections.abc import Mapping
@@ -34,14 +34,15 @@ class Lost:
     """What becomes of bookies that are away for too long."""
 
     bookie: BookieId | None = None
-    """Whose ledgers are to get other members now; None: nobody's."""
+    """The bookie whose ledgers should get other members now; None: there is none."""
     refusals: list[Refusal] = field(default_factory=list)
     """Why nothing is done for one that is due."""
     events: list[Event] = field(default_factory=list)
 
 
 def gone_since(pass_: Pass, bookie_id: BookieId) -> datetime | None:
-    """Since when it is away; None: it is not, or nobody knows, or no ledger can name it."""
+    """Since when it has been away; None: it is not, or it is not known, or no ledger can name
+    it."""
     one, before = pass_.judged[bookie_id], pass_.previous.bookie(bookie_id)
     if one.bookie.is_registered or _answers(one) or one.state is BookieState.LEAVING:
         return None
@@ -53,12 +54,12 @@ def gone_since(pass_: Pass, bookie_id: BookieId) -> datetime | None:
 
 
 def _is_known_leaver(pass_: Pass, one: Judged) -> bool:
-    """To leave, and known to metadata: it served, though perhaps nobody saw it do so."""
+    """Whether it is to leave and has a cookie: then it has served, even if no pass saw it."""
     return one.bookie.id not in pass_.spec.bookie_ids and one.bookie.has_cookie is True
 
 
 def may_be_gone(pass_: Pass, bookie_id: BookieId) -> bool:
-    """It is away, or nobody knows: what people ask for one that is away may come true."""
+    """Whether it is away or may be: then tasks for bookies that are away may wait for it."""
     return gone_since(pass_, bookie_id) is not None or not pass_.observed.metadata.reachable
 
 
@@ -70,8 +71,8 @@ def _answers(one: Judged) -> bool:
 
 
 def rereplicated_at(pass_: Pass, bookie_id: BookieId) -> datetime | None:
-    """When others were last found to have all that it held, since it is away; None: not yet, or it
-    is there."""
+    """When, while it is away, other bookies were last found to hold all its entries; None: not yet,
+    or it is not away."""
     since, before = gone_since(pass_, bookie_id), pass_.previous.bookie(bookie_id)
     if since is None:
         return None
@@ -85,10 +86,10 @@ def rereplicated_at(pass_: Pass, bookie_id: BookieId) -> datetime | None:
 
 
 def is_made_good(pass_: Pass, bookie_id: BookieId) -> bool:
-    """Others have all that it held, and it was away ever since.
+    """Whether other bookies hold all its entries, and it has been away since.
 
-    What was made before this operator began to look does not count: the bookie may have been there
-    in between and have taken new entries.
+    A re-replication from before this operator began to look does not count: the bookie may have
+    come back in between and taken new entries.
     """
     made_at, known_since = rereplicated_at(pass_, bookie_id), pass_.observed.metadata.known_since
     return made_at is not None and known_since is not None and made_at >= known_since
@@ -130,12 +131,12 @@ def _unreplaced(pass_: Pass) -> dict[BookieId, datetime]:
 
 
 def _is_rebuilt(pass_: Pass, bookie_id: BookieId) -> bool:
-    """Its index is being built again: it is away for a reason of ours."""
+    """Whether it is away only because a job rebuilds its index."""
     return any(job.bookie == bookie_id for job in pass_.running(JobKind.INDEX_REBUILD))
 
 
 def _answered_at(pass_: Pass, bookie_id: BookieId, since: datetime) -> datetime:
-    """When a re-replication of it last ended with something left; long ago when none has."""
+    """When a re-replication of it last ended incompletely; long ago if none did."""
     known = pass_.previous.rereplication
     ends = [_end(job) for job in _ended_since(pass_, bookie_id, since) if job.report is not None]
     if known.bookie == bookie_id and known.finished_at is not None:
@@ -144,7 +145,7 @@ def _answered_at(pass_: Pass, bookie_id: BookieId, since: datetime) -> datetime:
 
 
 def _tried_at(pass_: Pass, bookie_id: BookieId, since: datetime) -> datetime:
-    """When its last attempt ended, whatever came of it; long ago when there was none."""
+    """When its last re-replication ended, with whatever result; long ago if there was none."""
     return max(map(_end, _ended_since(pass_, bookie_id, since)), default=_NEVER)
 
 

@@ -1,7 +1,7 @@
 """Repairs of what audits find where nothing is in limbo: missing and corrupt copies.
 
-An entry stays short of a copy after a planned restart, a partition or an ensemble change as well,
-and no boot tells of that. A repair of every ledger makes the copies again, once all bookies serve;
+An entry may also lack a copy after a planned restart, a network partition or an ensemble change,
+and no boot reports that. A repair of every ledger makes the copies again, once all bookies serve;
 then an audit of its own looks, and the next round follows with a growing wait until one is clean.
 """
 

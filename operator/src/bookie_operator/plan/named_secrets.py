@@ -20,7 +20,7 @@ UNSEEN: Final = "SecretsUnseen"
 
 
 def wrong_secrets(pass_: Pass) -> tuple[NamedSecret, ...]:
-    """Those that are known not to work."""
+    """Secrets that are known not to work."""
     return tuple(one for one in pass_.observed.secrets if one.reason not in ("", UNSEEN))
 
 

@@ -56,7 +56,7 @@ class Pass:
 
     @property
     def is_settled(self) -> bool:
-        """Nothing is more pressing than looking after copies: all serve, and nobody has marks."""
+        """Whether jobs on all ledgers may begin: all bookies serve, and none has marks."""
         return self.is_settled_without(())
 
     def has_booted(self, bookie_id: BookieId) -> bool:
@@ -65,7 +65,7 @@ class Pass:
         return before is not None and before.boot_epoch > 0
 
     def is_settled_without(self, away: Collection[str]) -> bool:
-        """As `is_settled`, but for bookies that are to be done without."""
+        """Like `is_settled`, but without counting bookies that are to be given up."""
         if not self.observed.metadata.reachable or self.observed.metadata.instance_id is None:
             return False
         others = (one for bookie_id, one in self.judged.items() if bookie_id not in away)

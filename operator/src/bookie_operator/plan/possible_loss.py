@@ -1,7 +1,7 @@
 """Whether acknowledged entries may be gone: what was seen, what is on record, what was accepted.
 
-Once said it stays until an audit of what came after is clean; a recorded loss stays as long as a
-bookie has the record, and one that a person accepted hides none that nobody has looked at.
+The condition stays until a later audit is clean. A recorded loss stays as long as a bookie has the
+record. A loss that a person has accepted does not hide other losses.
 """
 
 from collections.abc import Sequence
@@ -32,8 +32,8 @@ NAMED_MAX: Final = 10
 def possible_data_loss(pass_: Pass, *, incidents: Sequence[Incident], certain: int) -> Verdict:
     """Whether acknowledged entries may be gone, of which `certain` copies were made at the least.
 
-    Once said, only a clean audit takes it back; a recorded loss stays with its record, and one that
-    a person accepted hides none that nobody has looked at.
+    Only a clean audit ends the condition. A recorded loss stays with its record, and a loss that a
+    person has accepted does not hide other losses.
     """
     known = _known_loss(pass_)
     if known is not None and known.reason != LOSS_ACCEPTED:
@@ -43,12 +43,13 @@ def possible_data_loss(pass_: Pass, *, incidents: Sequence[Incident], certain: i
 
 
 def is_undecided(loss: Verdict) -> bool:
-    """A loss is possible and no person has looked at it: nothing may be disturbed."""
+    """Whether a loss is possible that no person has accepted: then no bookie may be disturbed."""
     return loss.status == "True" and loss.reason != LOSS_ACCEPTED
 
 
 def _overlap(pass_: Pass, *, incidents: Sequence[Incident], quorum: int) -> Verdict | None:
-    """An ack quorum or more that forgot at once, until an audit of what came after is clean."""
+    """The verdict if an ack quorum of bookies or more forgot entries at once, until a clean
+    audit."""
     audit = pass_.previous.audit
     overlapping = sorted(
         {
@@ -95,7 +96,8 @@ def _known_loss(pass_: Pass) -> Verdict | None:
 
 
 def _accepted(observed: Observed, audit: AuditStatus) -> str:
-    """Which losses a person accepted: named while their jobs are kept, later counted only."""
+    """The sentence about accepted losses: it names ledgers while their jobs exist, later only
+    counts."""
     named = losses_accepted(observed.jobs)
     if not named and not audit.accepted_losses:
         return ""

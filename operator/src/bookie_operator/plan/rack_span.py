@@ -1,7 +1,7 @@
-"""Racks: the order in which a rollout goes through them, and what one that leaves takes along.
+"""Racks: in which order a rollout handles them, and which are lost when a bookie leaves.
 
-Placement, audits and re-replications know racks by the bookies' registrations. The planner knows
-them from the platform, and keeps the last that it saw while a bookie has no process.
+Placement, audits and re-replications read racks from the bookies' registrations. The planner gets
+them from the platform, and keeps the last known one while a bookie has no process.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from bookie_operator.plan.passes import Pass
 
 
 def rack_of(pass_: Pass, bookie_id: BookieId) -> str:
-    """As the platform says now, or said last; empty = not known."""
+    """The rack that the platform reports, or last reported; empty = not known."""
     process, before = pass_.judged[bookie_id].bookie.process, pass_.previous.bookie(bookie_id)
     if process is not None and process.rack:
         return process.rack

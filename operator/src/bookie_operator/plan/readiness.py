@@ -74,10 +74,9 @@ def _as_wanted(found: Findings) -> str:
 
 
 def stalled(found: Findings, *, progressing: Verdict, degraded: Verdict, fix: Verdict) -> Verdict:
-    """What is in the way is not mended by time: the message says what a person has to do.
-
-    `fix`: what CookieFixPending says. A first failure of a pull or of a start may be the last one,
-    and a program that reads Stalled gives up at once: so it has to last for a minute.
+    """The verdict of Stalled: True if waiting does not help; the message says what a person must
+    do. `fix`: the verdict of CookieFixPending. A first failure of a pull or of a start may be the
+    last one, and a program that reads Stalled gives up at once: so it has to last for a minute.
     """
     if fix.reason in ASKS_PERSON:
         return Verdict("True", fix.reason, fix.message)

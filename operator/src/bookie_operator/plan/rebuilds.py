@@ -59,7 +59,7 @@ def rebuilds(pass_: Pass) -> Rebuilds:
 
 
 def rebuild_job(task: BookieTask) -> str:
-    """Of the only job that this very task ever gets."""
+    """Name of the only job that this task ever gets."""
     facts = f"{task.metadata.name} {task.metadata.uid} {task.spec.model_dump_json()}"
     return f"{task.spec.cluster}-index-{hashlib.sha256(facts.encode()).hexdigest()[:12]}"
 
@@ -105,7 +105,8 @@ def follow_rebuild(pass_: Pass, task: BookieTask, one: Judged) -> TaskStatus:
 
 
 def begun(task: BookieTask, observed: Observed) -> TaskStatus:
-    """From the pass that wants the job on: the bookie is on its way out already."""
+    """The task as begun, from the pass that wants its job on: the bookie is then already
+    stopping."""
     if task.status.phase is not TaskPhase.PENDING:
         return task.status
     started = whole_milliseconds(observed.now)

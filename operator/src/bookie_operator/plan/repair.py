@@ -77,7 +77,8 @@ def repairs(pass_: Pass) -> Repairs:
 
 
 def generation_since(pass_: Pass) -> datetime | None:
-    """When the spec became what it is: an image that was mended need not wait out a back-off."""
+    """When the spec last changed: after a corrected image, a repair need not wait for its
+    back-off."""
     if pass_.is_new_generation:
         return whole_milliseconds(pass_.now)
     return pass_.previous.generation_since
@@ -88,7 +89,7 @@ def episode_of(bookie_id: BookieId, boot_epoch: int) -> str:
 
 
 def _status(pass_: Pass, one: Judged, before: RepairStatus | None) -> RepairStatus | None:
-    """Where the repair of one bookie stands; None when none was ever needed."""
+    """The state of a bookie's repair; None if it never needed one."""
     boot = one.bookie.health.boot if one.bookie.health else None
     if boot is None or not one.is_booted:
         return _while_away(pass_, one.bookie.id, before)

@@ -1,9 +1,9 @@
-"""Disks replaced on request: one of a bookie that serves, or all of one that is away.
+"""Disks replaced on request: one disk of a serving bookie, or all disks of one that is away.
 
-Both take away what the disks hold, so the loss budget decides. One disk goes in good order: its
-bookie is stopped before. A bookie whose node or whose volumes are gone for good cannot be asked to
-stop: all its volumes are given up at once, and it starts with empty ones wherever there is room,
-in limbo like after any lost disk. Nobody does that for one that is registered, or that answers.
+Both remove the content of the disks, so the loss budget must allow it. Before one disk is replaced,
+its bookie is stopped. A bookie whose node or volumes are permanently lost cannot be stopped: all
+its volumes are replaced at once, and it starts with empty ones on any node with room, in limbo as
+after any lost disk. This is never done for a bookie that is registered or answers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,8 +20,8 @@ from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.states import node_lost
 
 UID_LENGTH: Final = 6
-"""Of each volume's uid in the status of a task, which has 253 characters for up to 32 disks; in the
-order of the disks, which is fixed for a cluster's life."""
+"""Characters of each volume's uid in the status of a task, which has 253 for up to 32 disks; the
+uids are in the order of the disks, which never changes."""
 Replacement = ReplaceVolume | ReplaceBookie
 
 
@@ -86,7 +86,7 @@ def _bookies(pass_: Pass) -> Iterator[ReplaceBookie]:
 
 
 def _old_volumes(pass_: Pass, task: BookieTask) -> list[Volume]:
-    """Those that are to go: all that there were when the task began."""
+    """The volumes to replace: all that existed when the task began."""
     volumes = pass_.observed.bookie(BookieId(task.spec.bookie)).volumes
     if not task.status.target:
         return list(volumes.values())
@@ -120,7 +120,7 @@ def mistake(pass_: Pass, task: BookieTask) -> str:
 
 
 def follow_disk(pass_: Pass, task: BookieTask, actions: Sequence[Action]) -> TaskStatus:
-    """From the volume that goes to the one in its place."""
+    """Follow the task from the old volume to the new one."""
     for action in actions:
         if (
             isinstance(action, ReplaceVolume)
@@ -136,7 +136,7 @@ def follow_disk(pass_: Pass, task: BookieTask, actions: Sequence[Action]) -> Tas
 
 
 def follow_bookie(pass_: Pass, task: BookieTask, actions: Sequence[Action]) -> TaskStatus:
-    """Until none of the old volumes is there, and every disk has a new one."""
+    """Follow the task until all old volumes are gone and every disk has a new one."""
     bookie_id = BookieId(task.spec.bookie)
     for action in actions:
         if isinstance(action, ReplaceBookie) and action.bookie_id == bookie_id:

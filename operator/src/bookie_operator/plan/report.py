@@ -109,7 +109,7 @@ def _taken(process: Process) -> str:
 
 
 def _whole(text: str) -> str:
-    """As it is, or nothing: half an address is a wrong one."""
+    """The text, or nothing if it is too long: half an address would be a wrong one."""
     return text if len(text) <= LONG_TEXT_MAX else ""
 
 

@@ -64,7 +64,7 @@ def rereplications(pass_: Pass, *, gives_way_to: str, is_loss_possible: bool) ->
 
 
 def _of_lost(pass_: Pass, status: RereplicationStatus, *, is_loss_possible: bool) -> Rereplications:
-    """Without a task: of a bookie that is away for too long."""
+    """A re-replication without a task, for a bookie that has been away too long."""
     if status.next_at is not None and pass_.now < status.next_at:
         return Rereplications(status, [])
     found = lost(pass_, is_loss_possible=is_loss_possible)
@@ -116,7 +116,7 @@ def follow_rereplication(
 
 
 def last_rereplication(jobs: tuple[Job, ...]) -> datetime | None:
-    """When one last changed where copies are: what an audit found before is old."""
+    """When a re-replication last moved copies: earlier findings of audits are outdated."""
     moments = [
         job.ended_at
         for job in jobs
@@ -129,7 +129,7 @@ def last_rereplication(jobs: tuple[Job, ...]) -> datetime | None:
 def _next(
     pass_: Pass, status: RereplicationStatus, unended: Sequence[BookieTask]
 ) -> BookieTask | None:
-    """The task whose turn it is: one that was begun goes before one that waits."""
+    """The next task: a task that was begun comes before one that waits."""
     begun = [task for task in unended if task.status.phase is TaskPhase.RUNNING]
     if not begun:
         return next(iter(unended), None)

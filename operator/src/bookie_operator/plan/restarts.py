@@ -229,7 +229,7 @@ def is_due(task: BookieTask | None, bookie: Bookie) -> bool:
 
 
 def follow_restart(pass_: Pass, task: BookieTask, actions: Sequence[Action]) -> TaskStatus:
-    """A restart on request, from the process that goes to one that serves in its place."""
+    """Follow a requested restart from the old process to a new one that serves."""
     one = pass_.judged[BookieId(task.spec.bookie)]
     process, going = one.bookie.process, task.status.target
     for action in actions:

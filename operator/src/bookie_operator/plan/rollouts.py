@@ -1,8 +1,8 @@
-"""Who may get the spec's new settings now: one bookie after the other, as far as each one works.
+"""Which bookies may get new settings now: one after the other, as long as each one works.
 
-What fails with new settings must fail on one bookie only. So nobody else gets them while one that
-has them fails or has not served yet: neither by a restart of ours, nor because its process happens
-to end just then.
+If new settings do not work, only one bookie must fail with them. So no other bookie gets them while
+one that has them fails or has not served yet: neither by a restart that the operator makes, nor
+because its process happens to end.
 """
 
 from datetime import timedelta
@@ -22,7 +22,7 @@ STEADY_AFTER: Final = timedelta(seconds=10)
 
 
 def renewed(pass_: Pass) -> list[Judged]:
-    """Those that have the new settings, wanted or to leave."""
+    """Bookies that have the new settings, including those that are to leave."""
     return [one for name, one in pass_.judged.items() if _has_new(pass_, name)]
 
 
@@ -64,7 +64,7 @@ def held_up(pass_: Pass, candidate: BookieId) -> Refusal | None:
 
 
 def is_beyond_reach(one: Judged) -> bool:
-    """Nothing of a pod changes on a node that is lost."""
+    """Whether its node is lost: then nothing of its pod can change."""
     return one.bookie.process is not None and bool(one.bookie.process.node_trouble)
 
 

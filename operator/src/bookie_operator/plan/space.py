@@ -23,7 +23,7 @@ FRACTION_BYTES_MAX: Final = 4 * _GIB
 FILES: Final = {DiskRole.JOURNAL.value: 2 * 64 * _MIB, DiskRole.LEDGER.value: 2 * 128 * _MIB}
 """The bookies' marks: a part of the disk, bounded, or room for two files; the larger of them."""
 RESUME: Final = 1.25
-"""Once reported, it is over from so many times as much on: it does not flap."""
+"""Factor on the limit above which a reported lack of space ends, so that it does not flap."""
 NAMED_MAX: Final = 5
 """Disks that a message names."""
 
@@ -51,7 +51,7 @@ def early_bytes(disk: DiskHealth) -> int:
 
 
 def _is_low(disk: DiskHealth, factor: float = 1.0) -> bool:
-    """Where the file system did not answer the total is 0, and nothing is known."""
+    """Whether the disk lacks space; False if its total is 0, which means not known."""
     return disk.total_bytes > 0 and disk.free_bytes < factor * early_bytes(disk)
 
 

@@ -1,8 +1,8 @@
-"""From what was seen of one bookie to one word about it, and to whether it counts as impaired.
+"""Judges what was observed of one bookie: its state in one word, and whether it is impaired.
 
-First step of a pass. Impaired bookies are the left side of the loss budget: down, booting, in
-limbo, or silent. What is not known counts as impaired, and counts of limbo are carried over from
-the previous status for as long as the bookie itself says nothing newer.
+This is the first step of a pass. Impaired bookies (down, booting, in limbo or silent) use up the
+loss budget. A bookie whose state is not known counts as impaired, and its counts of limbo are kept
+from the previous status until the bookie itself reports newer ones.
 """
 
 from dataclasses import dataclass, replace
@@ -79,7 +79,7 @@ class Judged:
 
     @property
     def is_booted(self) -> bool:
-        """Its counts of limbo are its own word, for a boot that has ended."""
+        """Whether the bookie itself reports its counts of limbo, after a completed boot."""
         if self.state is BookieState.LEAVING:
             return True
         health = self.bookie.health

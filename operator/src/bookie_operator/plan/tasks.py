@@ -166,7 +166,7 @@ def _follow_job(
 
 
 def _no_limbo(one: Judged, audit: AuditStatus) -> str:
-    """Not all is well for that: copies may be missing outside limbo."""
+    """The message of a repair that cleared limbo: copies may still be missing outside of limbo."""
     word = f"nothing is in limbo on {one.bookie.id}"
     if not can_be_mended(audit):
         return word

@@ -15,7 +15,7 @@ from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import Observed
 
 TLS_SCHEME: Final = "zks"
-"""Of a ZooKeeper's URL."""
+"""Scheme of the URL of a ZooKeeper with TLS."""
 
 
 def mode_now(wanted: TlsMode, taken: Collection[TlsMode]) -> TlsMode:
@@ -75,7 +75,7 @@ def farthest(spec: ClusterSpec, previous: ClusterStatus) -> TlsMode:
 
 
 def store_has_tls(spec: ClusterSpec, status: ClusterStatus) -> bool:
-    """Of a ZooKeeper of the cluster's own: as it was first made, for all its life."""
+    """Whether the cluster's own ZooKeeper uses TLS: this is fixed when it is created."""
     url = status.metadata.url
     return url.startswith(f"{TLS_SCHEME}://") if url else spec.tls.mode is TlsMode.REQUIRED
 
