@@ -19,9 +19,8 @@ HEADS: Final = ("bookie", "state", "epoch", "last stop", "limbo", "disks", "node
 
 
 def bookies_table(status: ClusterStatus, *, id_of: str, now: datetime) -> str:
-    """Without the columns that say nothing of anybody.
-
-    `id_of`: what ids of this cluster's elements begin with.
+    """The table of bookies, without columns that are empty for all. `id_of`: prefix of the ids of
+    this cluster's elements.
     """
     rows = [_cells(one, id_of=id_of, now=now) for one in status.bookies]
     said = [place for place in range(len(HEADS)) if any(row[place] for row in rows)]

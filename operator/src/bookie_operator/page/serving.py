@@ -20,7 +20,7 @@ from bookie_operator.page.shown import Source
 
 HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 KEY: Final = "key"
-"""Of the query, and of the cookie that takes its place."""
+"""Name of the key in the query, and in the cookie that replaces it."""
 HEADERS: Final = {
     "Content-Security-Policy": POLICY,
     "Cache-Control": "no-store",
@@ -83,7 +83,8 @@ def _guard(key: str) -> Middleware:
 
 
 def _cookie(request: web.Request) -> str:
-    """Its name: cookies know no ports, and a machine may have several fleets."""
+    """Name of the cookie: cookies do not depend on the port, and a machine may have several
+    fleets."""
     return f"{KEY}-{request.url.port}"
 
 

@@ -45,9 +45,9 @@ class Fresh:
         self._found: Sequence[Shown] = ()
         """The last answer."""
         self._until = -1.0
-        """So long what was found counts, by the loop's clock."""
+        """Until when the last answer is used, by the loop's clock."""
         self._lock = asyncio.Lock()
-        """Who comes while it is asked waits for the same answer."""
+        """Held while the source is asked: others wait for the same answer."""
 
     async def __call__(self) -> Sequence[Shown]:
         async with self._lock:

@@ -14,9 +14,9 @@ NAMES: Final = 130
 ROW: Final = 26
 BAR: Final = 14
 BAR_LEAST: Final = 6
-"""So that what took a second is seen beside a day."""
+"""Minimum width of a bar, so that a second is visible beside a day."""
 MARGIN: Final = 0.03
-"""Of the span, before the first incident."""
+"""Share of the time span before the first incident."""
 TICKS: Final = 4
 
 

@@ -34,14 +34,15 @@ class Platform(Protocol):
     """
 
     async def metadata_url(self, cluster: BookieCluster) -> str:
-        """Where the metadata store answers; brings an embedded one up. UnavailableError if not."""
+        """Address of the metadata store; starts an embedded one. UnavailableError if it is not
+        up."""
 
     async def bookies(self) -> Mapping[BookieId, Bookie]:
         """Volumes and processes, live; `health` and `is_writable` are not the platform's to say."""
 
     async def kept_claims(self) -> Mapping[BookieId, Sequence[str]]:
-        """Of volumes that were kept when their bookie left, by name, as the last look at `bookies`
-        saw them."""
+        """Names of claims that were kept when their bookie left, by bookie, as the last call of
+        `bookies` found them."""
 
     async def jobs(self) -> Sequence[Job]:
         """Repairs and audits that run or ran, with their reports."""
@@ -52,11 +53,11 @@ class Platform(Protocol):
     async def certificates(
         self, cluster: BookieCluster, bookie_ids: Sequence[BookieId], deciding: Sequence[str] = ()
     ) -> TlsView:
-        """Who is to have a certificate, these bookies among them, and what each has. `deciding`:
-        who decides about a loss, by the names in their tasks."""
+        """Who should have a certificate, including these bookies, and what each has. `deciding`:
+        names in tasks of people who decide about a loss."""
 
     async def secrets(self, cluster: BookieCluster) -> Sequence[NamedSecret]:
-        """Those of people's that the spec names, and what is wrong with them."""
+        """The Secrets that the spec names, and what is wrong with them."""
 
     @property
     def login(self) -> Path | None:

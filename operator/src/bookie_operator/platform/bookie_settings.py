@@ -1,8 +1,8 @@
-"""The settings file of one bookie, on whatever platform it runs. Pure; a platform writes it.
+"""The settings file of one bookie, on any platform. Pure; a platform writes it.
 
-Every byte counts: Kubernetes' settings are named by their content, so another text would be another
-ConfigMap for a bookie that nobody changed. Keys keep their order, and what is not given is left
-out, so that a new key changes no file but those that have it.
+Every byte counts: on Kubernetes the ConfigMap's name is made from its content, so another text
+would be another ConfigMap for a bookie that nobody changed. Keys keep their order, and values that
+are not given are left out, so that a new key changes only files that have it.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ def settings_text(
     users_file: str = "",
     login_file: str = "",
 ) -> str:
-    """What a bookie is to run with: the template says it, but for what only its platform knows.
+    """The settings of a bookie: the template's, and those that only its platform knows.
 
     `directories`: where the platform puts each disk, by the disk's name. `credentials`: the folder
     with those of this bookie, for one that speaks TLS. `users_file`, `login_file`: where the

@@ -40,7 +40,7 @@ REMEMBERED_MAX: Final = 512
 
 
 class Vault(Protocol):
-    """Where credentials of one cluster lie, each set of files under whom it is of."""
+    """Stores the credentials of one cluster: a set of files for each holder."""
 
     async def read(self, holder: Principal | None) -> Files | None:
         """The files of a holder, or of the authority (None); None = there are none."""
@@ -53,7 +53,7 @@ class Vault(Protocol):
 
 
 class Certifier:
-    """Of one cluster."""
+    """Signs and spreads the credentials of one cluster."""
 
     def __init__(self, vault: Vault, name: str, clock: Callable[[], datetime]) -> None:
         """`name`: of the cluster, which its authorities carry for people."""

@@ -1,6 +1,6 @@
-"""What credentials tell of themselves: from bytes of files to what the planner sees. Pure.
+"""Reads credentials: from the bytes of files to what the planner needs. Pure.
 
-What cannot be read is said in words, and is no error: somebody may have written it by hand.
+If a file cannot be read, the result says why and no error is raised: a person may have written it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,14 +18,14 @@ from bookie_operator.tls_view import Authorities, Authority, Certificate
 
 NEXT_CERTIFICATE: Final = "next.crt"
 NEXT_KEY: Final = "next.key"
-"""Of the authority that is to take over."""
+"""File names of the authority that will take over."""
 FINGERPRINT_CHARACTERS: Final = 40
 Files = Mapping[str, bytes]
 """Content by name; credentials have `bookie.tls.files.FILES`."""
 
 
 def certificate_of(files: Files) -> Certificate:
-    """What lies where the credentials of one holder are looked for."""
+    """The credentials of one holder, read from these files."""
     lacking = [name for name in (CERTIFICATE, KEY, AUTHORITIES) if not files.get(name)]
     if lacking:
         return Certificate(trouble=f"it has no {', '.join(lacking)}")
@@ -52,7 +52,8 @@ def certificate_of(files: Files) -> Certificate:
 
 
 def authorities_of(files: Files | None) -> Authorities:
-    """The operator's own authority, and the one that comes; `files` None = nothing lies there."""
+    """The operator's own authority, and the one that will take over; `files` None = there are
+    none."""
     if files is None:
         return Authorities(is_new=True)
     try:
@@ -85,7 +86,7 @@ def fingerprint(certificate: x509.Certificate) -> str:
 
 
 def authorities_in(files: Files) -> dict[str, x509.Certificate]:
-    """Those that these credentials trust, by fingerprint; none where that cannot be read."""
+    """Authorities that these credentials trust, by fingerprint; none if the file cannot be read."""
     try:
         found = _certificates(AUTHORITIES, files.get(AUTHORITIES, b""))
     except ValueError:

@@ -74,7 +74,7 @@ def _drop_real(path: Path) -> None:
 
 
 def _drop_others(path: Path, fresh: Path | None) -> None:
-    """Those of before, and what a crash left."""
+    """Delete former versions of the folder, and what a crash has left."""
     for one in path.parent.glob(f".{path.name}.*"):
         if one == fresh:
             continue
@@ -90,7 +90,7 @@ def folder_name(holder: Principal | None) -> str:
 
 
 def person_folder(root: Path) -> Path | None:
-    """That of the one person who has credentials there; None = nobody has."""
+    """The folder of the person who has credentials here; None = nobody has."""
     found = sorted(root.glob(f"{Role.PERSON.value}-*"))
     return found[0] if found else None
 

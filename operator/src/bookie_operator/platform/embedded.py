@@ -1,8 +1,8 @@
 """The cluster's own ZooKeeper on the local platform: started when needed, adopted when it runs.
 
-It keeps its port for life, since the bookies' settings name it; and whether it is under TLS: one
-that was started in plain stays so. Starting blocks for a second or two, so it goes on in a thread;
-whoever asks meanwhile hears "not now".
+It never changes its port, since the bookies' settings name it, nor whether it uses TLS: one that
+was started without TLS stays so. Starting takes a second or two, so a thread does it; until it has
+ended, callers get an UnavailableError.
 """
 
 import asyncio
@@ -33,14 +33,14 @@ class EmbeddedStore:
         self._folders = folders
         self._credentials = credentials
         self._server: EmbeddedZooKeeper | None = None
-        """None while none runs."""
+        """The running server; None while none runs."""
         self._starting: asyncio.Task[str] | None = None
         """The start under way, which nobody waits for; None: none is."""
 
     async def url(self, *, wants_tls: bool = False) -> str:
-        """Where it listens; starts it unless it runs. UnavailableError while it comes up.
+        """Its address; starts it if it does not run. UnavailableError while it starts.
 
-        `wants_tls`: one that never ran is to be under TLS.
+        `wants_tls`: whether one that has never run should use TLS.
         """
         found = await asyncio.to_thread(self._running)
         if found is not None:

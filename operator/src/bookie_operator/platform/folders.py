@@ -1,4 +1,4 @@
-"""The local platform's directory: where what lies, atomic files, and the operator's lock.
+"""The local platform's directory: which file is where, atomic writes, and the operator's lock.
 
 cluster.yaml status.json events.jsonl lock operator.log
 claims/BOOKIE.DISK.json         a volume's identity: outside of the folder, as a PVC is
@@ -45,7 +45,7 @@ class LocalFolders:
         self.events_file = self.root / "events.jsonl"
         """Events, one JSON object a line."""
         self.old_events_file = self.root / "events.old.jsonl"
-        """Those before them."""
+        """Older events."""
         self.lock_file = self.root / "lock"
         """Held by the operator that runs on the folder."""
         self.operator_log = self.root / "operator.log"
@@ -69,7 +69,7 @@ class LocalFolders:
         self.page_file = self.root / "page.json"
         """Port and key of the web page, for the fleet's own person."""
         self.zookeeper_file = self.root / "zookeeper.json"
-        """Which process it is, and its port."""
+        """File with ZooKeeper's process and port."""
 
     def make(self) -> None:
         """LocalError where that cannot be. Blocking."""
@@ -105,7 +105,8 @@ class LocalFolders:
             events.write(json.dumps(event) + "\n")
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """Those still kept, oldest first, without a line that a crash cut short. Blocking."""
+        """The events that are still kept, oldest first, without a line that a crash cut off.
+        Blocking."""
         for path in (self.old_events_file, self.events_file):
             if not path.exists():
                 continue
@@ -134,7 +135,7 @@ def write_json(path: Path, tree: Mapping[str, Any], *, durable: bool = True) -> 
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """None when there is no such file. LocalError when it is not what we write. Blocking."""
+    """Read a JSON file; None if there is none, LocalError if we did not write it. Blocking."""
     try:
         tree = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -147,7 +148,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Which names are in it is durable. Blocking."""
+    """Make the names in a directory durable. Blocking."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -22,12 +22,12 @@ _LEAVING: Final = (JobKind.DRAIN, JobKind.REREPLICATE)
 
 
 def reports_progress(job: StartJob) -> bool:
-    """Its command says how far it is, and writes a whole result object."""
+    """Whether its command reports progress and writes a whole result object."""
     return job.kind in _WORDS
 
 
 def job_words(job: StartJob, metadata_url: str, ending: Sequence[str]) -> list[str]:
-    """Of every job but an index rebuild; `ending`: options about what becomes of the result."""
+    """The command of every job except an index rebuild; `ending`: options about the result."""
     if job.decision is not None:
         return [*_decision_words(job.kind, job.decision), "--metadata", metadata_url, *ending]
     words = [*_WORDS[job.kind], "--metadata", metadata_url, *job.options, "--engine", job.engine]

@@ -32,7 +32,7 @@ RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
 
 BOOKIE: Final = (sys.executable, "-m", "bookie")
 PROGRESS: Final = "progress.txt"
-"""Beside the result of a job: its last line of progress."""
+"""File beside the result of a job, with its last line of progress."""
 
 JobCommand = Callable[[StartJob, str, Path], list[str]]
 """Job, metadata URL, result file -> command line."""
@@ -68,7 +68,7 @@ class JobProcesses:
         self._command = command
         self._clock = clock
         self._records: dict[str, _Record] = {}
-        """By name, jobs that run or ended not long ago; as on the disk."""
+        """Jobs that run or ended recently, by name; as stored on the disk."""
 
     def adopt(self) -> None:
         """Take over what a former operator left. Blocking."""
@@ -141,7 +141,7 @@ class JobProcesses:
         self._save(replace(record, job=self._with_report(job)))
 
     def _with_report(self, job: Job) -> Job:
-        """With what it left behind: a report, or its last words. Blocking."""
+        """The job as ended, with its report or the last lines of its log. Blocking."""
         tree = _result(self._folders.jobs / job.name / "result.json")
         if tree is None:
             return replace(job, message=job.message or self._last_words(job))
@@ -158,7 +158,7 @@ class JobProcesses:
         return f"{ended}: {lines[-1][:500]}" if lines else ended
 
     def _save(self, record: _Record) -> None:
-        """On the disk before anybody acts on it. Blocking."""
+        """Write the job's record to the disk before anything acts on it. Blocking."""
         write_json(self._folders.jobs / record.job.name / "job.json", _tree_of(record))
         self._records[record.job.name] = record
 

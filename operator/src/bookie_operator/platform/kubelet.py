@@ -69,7 +69,8 @@ class Record:
 
     @property
     def next_start_at(self) -> datetime | None:
-        """After the first end at once, then after 1, 2, 4, ... seconds."""
+        """When to start it again: at once (None) after the first end, then after 1, 2, 4, ...
+        seconds."""
         if self.last_exit is None or self.row <= 1:
             return None
         wait = min(timedelta(seconds=2 ** min(self.row - 2, 10)), BACKOFF_MAX)
@@ -77,10 +78,8 @@ class Record:
 
 
 class Kubelet:
-    """All bookies of one directory.
-
-    What says "Blocking" is for one thread at a time; the rest only notes, and may be called beside
-    it.
+    """Runs all bookies of one directory. Methods marked "Blocking" are for one thread; the rest
+    only notes, and may be called beside it.
     """
 
     def __init__(
@@ -96,13 +95,13 @@ class Kubelet:
         self._command = command
         self._clock = clock
         self._records: dict[BookieId, Record] = {}
-        """By bookie, what is to run and what runs; as on the disk."""
+        """What should run and what runs, by bookie; as stored on the disk."""
         self._held: set[BookieId] = set()
-        """Not started again for now, whatever is on record."""
+        """Bookies that are not started for now, whatever their record says."""
         self._asked: set[BookieId] = set()
         """Bookies whose process is being stopped: its end is no failure."""
         self.metadata_url: str | None = None
-        """None until the metadata store has an address: nothing starts before."""
+        """Address of the metadata store; None until it has one, and nothing starts before."""
 
     def adopt(self) -> None:
         """Take over what a former operator left; running bookies run on. Blocking."""
@@ -115,7 +114,7 @@ class Kubelet:
                     self._children.watch(record.process)
 
     def ensure(self, template: BookieTemplate) -> None:
-        """From now on this bookie is to run so; a running process is left alone. Blocking."""
+        """Run this bookie with these settings from its next start on. Blocking."""
         record = self._records.get(template.bookie_id)
         self._save(replace(record, template=template) if record else Record(template))
         self.tick()
@@ -129,7 +128,7 @@ class Kubelet:
         return record.process if record else None
 
     def expect_end(self, bookie_id: BookieId) -> None:
-        """Its process is being stopped on purpose."""
+        """Note that its process is being stopped on purpose."""
         self._asked.add(bookie_id)
 
     def hold(self, bookie_id: BookieId) -> None:
@@ -188,7 +187,7 @@ class Kubelet:
         )
 
     def _control(self, record: Record) -> str | None:
-        """Where this very process says its control plane listens."""
+        """Address of the control plane, as this process reports it."""
         path = self._folders.bookie(record.template.bookie_id) / "runtime.json"
         try:
             ready = json.loads(path.read_text(encoding="utf-8"))
@@ -256,7 +255,7 @@ class Kubelet:
         )
 
     def _save(self, record: Record) -> None:
-        """On the disk before anybody acts on it. Blocking."""
+        """Write the record to the disk before anything acts on it. Blocking."""
         bookie_id = record.template.bookie_id
         write_json(self._folders.bookie(bookie_id) / "process.json", record_tree(record))
         self._records[bookie_id] = record
@@ -290,7 +289,7 @@ def process_settings(
 
 
 def record_tree(record: Record) -> dict[str, Any]:
-    """As written to process.json."""
+    """The record as written to process.json."""
     ended = record.last_exit
     return {
         "template": record.template.facts,

@@ -94,11 +94,11 @@ class LocalPlatform:
         self._embedded = EmbeddedStore(folders, lambda: self._credentials.zookeeper)
         self._credentials = LocalCredentials(folders.tls, clock)
         self._login: Path | None = None
-        """Where the fleet's user of ZooKeeper's is to lie; None: the spec names none."""
+        """File with the fleet's ZooKeeper user; None: the spec names none."""
         self._clients = TlsMode.OFF
         """How jobs talk to bookies."""
         self._disks = ThreadPoolExecutor(max_workers=1, thread_name_prefix="platform")
-        """Where kubelet, jobs and files are worked on, in the order of the calls."""
+        """The thread that works on kubelet, jobs and files, in the order of the calls."""
         self._on_event = on_event
         self._on_publish = on_publish
         self._stopping: dict[BookieId, asyncio.Task[None]] = {}

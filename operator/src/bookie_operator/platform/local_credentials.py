@@ -24,9 +24,9 @@ from bookie_operator.platform.credential_folders import FolderVault, folder_name
 from bookie_operator.tls_view import Issuer, TlsView
 
 NAMESPACE: Final = "local"
-"""In the names of everybody's certificates."""
+"""Namespace in the names of all certificates."""
 SPREADS_WITHIN: Final = timedelta(seconds=2)
-"""Who uses a folder looks at it before each handshake; one may just be under way."""
+"""How long until every process uses new files: it reads them before each handshake."""
 NO_ISSUER: Final = "the local platform has no cert-manager: leave out tls.issuer"
 
 
@@ -39,20 +39,20 @@ def client_environment(directory: str, clients: TlsMode) -> dict[str, str]:
 
 
 def bookie_folder(root: Path, bookie_id: BookieId) -> Path:
-    """Where a bookie's credentials lie."""
+    """Folder of a bookie's credentials."""
     return root / folder_name(Principal(NAMESPACE, "", Role.BOOKIE, bookie_id))
 
 
 class LocalCredentials:
-    """Of the cluster of one directory."""
+    """The credentials of the cluster in one directory."""
 
     def __init__(self, root: Path, clock: Callable[[], datetime]) -> None:
         self._vault = FolderVault(root)
         self._clock = clock
         self._certifier: Certifier | None = None
-        """None until somebody looked."""
+        """None until the first look."""
         self._holders: tuple[Principal, ...] = ()
-        """Everybody, as the last look was asked for them."""
+        """All holders, as the last look was asked for them."""
 
     @property
     def operator(self) -> Path | None:

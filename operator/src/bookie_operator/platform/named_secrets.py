@@ -17,7 +17,7 @@ from bookie_operator.plan.named_secrets import KEY_MISSING, MISSING, UNUSABLE
 from bookie_operator.platform.credential_files import Files
 
 REALM: Final = "bookkeeper"
-"""Of users: Apache's clients know no other."""
+"""Realm of users; Apache's clients know no other."""
 
 
 class Wanted(NamedTuple):
@@ -41,7 +41,7 @@ def wanted_secrets(spec: ClusterSpec) -> list[Wanted]:
 
 
 def login_secret(spec: ClusterSpec) -> Wanted | None:
-    """That of the fleet's user of ZooKeeper's; None: it has none."""
+    """The Secret with the fleet's ZooKeeper user; None: it has none."""
     name = spec.metadata.credentials_secret
     return Wanted("metadata.credentialsSecret", name, LOGIN_KEY) if name is not None else None
 

@@ -114,8 +114,8 @@ def exit_reason(code: int | None) -> str:
 
 
 def own_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Without what a bookie takes for settings: those of its file count, and not what a person has
-    exported for a command line, such as the address of another fleet.
+    """The environment without variables that are settings of a bookie: only its file counts, not
+    what a person has exported for a command line, such as the address of another fleet.
     """
     return {name: value for name, value in environment.items() if not name.startswith("BOOKIE_")}
 
@@ -135,7 +135,7 @@ class Children:
         self._watched: dict[ProcessId, int] = {}
         """Descriptors by which the end of processes is seen; the loop's own."""
         self._is_closed = False
-        """Nothing is watched any more; the loop's own."""
+        """True: processes are no longer watched. Only the event loop uses it."""
 
     def spawn(
         self,

@@ -119,6 +119,6 @@ def _require(folders: LocalFolders, bookie_id: BookieId, disk: str) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """With all that is in it, if it is there. Blocking."""
+    """Delete a folder with everything in it, if it exists. Blocking."""
     if folder.exists():
         shutil.rmtree(folder)

@@ -43,7 +43,7 @@ class HeldCollection:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Undecidable:
-    """A ledger whose end nobody can tell: a person may accept the loss."""
+    """A ledger whose end cannot be found: a person may accept the loss."""
 
     ledger: int
     entry: int

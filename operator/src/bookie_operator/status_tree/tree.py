@@ -91,7 +91,7 @@ def cluster_tree(cluster: BookieCluster, *, now: datetime, wide: bool = False) -
 
 
 def condition_lines(status: ClusterStatus, now: datetime) -> list[Text]:
-    """Of the conditions that say something."""
+    """Rows for the conditions that are worth showing."""
     return [
         _condition(condition, status=status, now=now)
         for condition in status.conditions
@@ -259,7 +259,7 @@ def _rereplication(done: RereplicationStatus, now: datetime) -> Text:
 
 
 def _last(kind: str, status: AttemptStatus, now: datetime, *, found: str, none: str) -> Text:
-    """When the last one finished and what it found; `none` when none has."""
+    """When the last job finished and what it found; `none` if none has finished."""
     text = Text.assemble((f"last {kind}  ", "dim"))
     if status.finished_at is None:
         return text.append(none)

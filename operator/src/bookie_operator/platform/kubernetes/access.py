@@ -1,7 +1,7 @@
-"""Who reaches the pods of one cluster, and what these pods may ask of the API server.
+"""Settles who may reach the pods of one cluster, and what these pods may do at the API server.
 
-NetworkPolicies while the spec wants them, the rights of Spark's drivers while a job may be one:
-both go when they are not wanted any more.
+It makes NetworkPolicies while the spec wants them, and rights for Spark's drivers while a job may
+be one, and deletes both when they are not wanted any more.
 """
 
 from bookie.errors import BookieError
@@ -31,7 +31,7 @@ class Access:
         self._rights = {
             kind: OptionalObjects(api, keeper, kind, names.JOBS) for kind in (ROLE_BINDING, ROLE)
         }
-        """Of Spark's drivers; the binding goes before the role does."""
+        """Objects with the rights of Spark's drivers; the binding is deleted before the role."""
         self._operator_namespace = operator_namespace
 
     async def settle(

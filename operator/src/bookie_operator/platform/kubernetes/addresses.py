@@ -29,7 +29,7 @@ from bookie_operator.platform.kubernetes.view import bookie_of
 
 
 class Addresses:
-    """Of one cluster's bookies."""
+    """Addresses of one cluster's bookies for outside clients."""
 
     def __init__(self, api: Api, keeper: Keeper, clock: Callable[[], datetime]) -> None:
         self._api = api

@@ -32,7 +32,7 @@ class NotServedError(RefusedError):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Where objects of one kind live."""
+    """Group, version and name of a kind of objects."""
 
     group: str
     version: str
@@ -45,7 +45,7 @@ class Kind:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str, name: str = "") -> str:
-        """Of one object, or of all; without a namespace of those in every one."""
+        """URL path of one object, or of all; without a namespace, of those in all namespaces."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         middle = f"/namespaces/{quote(namespace)}" if self.namespaced and namespace else ""
         return f"{root}{middle}/{self.plural}" + (f"/{quote(name)}" if name else "")
@@ -101,7 +101,7 @@ class Api(Protocol):
         """Live, by equality of labels, and of fields such as `involvedObject.name`."""
 
     async def create(self, kind: Kind, body: Object) -> Object | None:
-        """None = an object of this name exists."""
+        """Create an object; None = one of this name exists."""
 
     async def apply(self, kind: Kind, body: Object, *, manager: str = MANAGER) -> Object:
         """Server-side apply with force.

@@ -46,7 +46,7 @@ RUN_PORT: Final = 3182
 ADMIN_PORT: Final = 3183
 HTTP_PORT: Final = 8080
 PORTS: Final = {"run": RUN_PORT, "stock": STOCK_PORT, "admin": ADMIN_PORT, "http": HTTP_PORT}
-"""By the names that the settings, the containers and the services have for them."""
+"""Ports by the names that settings, containers and services use."""
 
 
 def pod_settings(template: BookieTemplate, volumes: Mapping[str, Volume], metadata_url: str) -> str:
@@ -237,7 +237,8 @@ def _container(
 
 
 def _scheme(template: BookieTemplate) -> Part:
-    """Of the HTTP port. A kubelet checks no certificate, and shows none."""
+    """The scheme with which a probe calls the HTTP port; a kubelet neither checks nor shows
+    certificates."""
     return {"scheme": "HTTPS"} if template.tls is not None and template.tls.http else {}
 
 

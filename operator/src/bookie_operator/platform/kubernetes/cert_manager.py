@@ -39,7 +39,7 @@ from bookie_operator.platform.kubernetes.view import bookie_of
 from bookie_operator.tls_view import Issuer
 
 LOOKED_FOR: Final = timedelta(seconds=30)
-"""How long what cert-manager said is taken for what it says."""
+"""How long an answer of cert-manager is used before it is asked again."""
 USAGES: Final = ("digital signature", "client auth")
 SERVER_USAGE: Final = "server auth"
 KINDS: Final = {IssuerKind.ISSUER: ISSUER, IssuerKind.CLUSTER_ISSUER: CLUSTER_ISSUER}

@@ -1,7 +1,7 @@
-"""Claims of volumes: the very one that was planned for, their labels and their growth.
+"""Volume claims: finds the claim that was planned for, and changes its labels and size.
 
-An apply gives up every field of ours that it leaves out. So each write says both, labels and size:
-without the size, a claim that grew once would ask for none, which no server takes.
+A server-side apply removes each of our fields that it leaves out. So each write has both labels and
+size: without the size, a claim that once grew would request none, which the API server refuses.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ def very(metadata: Object) -> Object:
 async def write(
     api: Api, claim: Object, *, labels: Mapping[str, str] | None = None, size: str = ""
 ) -> None:
-    """That very claim with these labels and of this size; what is not given stays as it is."""
+    """Write labels and size of this very claim; what is not given stays as it is."""
     metadata = claim["metadata"]
     asked = {"storage": size or _size(claim)}
     kept = dict(metadata.get("labels") or {} if labels is None else labels)

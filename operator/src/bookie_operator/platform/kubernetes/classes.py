@@ -1,8 +1,8 @@
-"""Which access mode a claim may ask for: ReadWriteOncePod wherever its class's driver can.
+"""The access mode of a claim: ReadWriteOncePod if the driver of its storage class supports it.
 
-ReadWriteOncePod keeps a second pod off a volume also on the same node, where ReadWriteOnce lets it
-on. Reading classes needs cluster-wide rights that an operator of one namespace may lack; it then
-asks for ReadWriteOnce, and the bookie's own lock on its folders is what is left.
+ReadWriteOncePod prevents that a second pod on the same node uses a volume; ReadWriteOnce does not.
+To read storage classes the operator needs cluster-wide rights, which an operator of one namespace
+may lack; it then requests ReadWriteOnce, and only the bookie's own lock protects its folders.
 """
 
 from typing import Final

@@ -1,6 +1,7 @@
-"""BookieTasks of one cluster, as the API server has them.
+"""Reads and writes the BookieTasks of one cluster.
 
-A task names its cluster; from the first look on it belongs to that very cluster, and goes with it.
+A task names its cluster. When the operator first sees it, it makes the cluster object its owner, so
+that the task is deleted with the cluster.
 """
 
 from collections.abc import Sequence
@@ -30,7 +31,7 @@ class ClusterTasks:
         """Tasks, as the last look saw them, that no cluster owns yet."""
 
     async def tasks(self, cluster: BookieCluster) -> Sequence[BookieTask]:
-        """Those that can be read, by name; of another one an event says what is wrong."""
+        """The tasks that can be read, by name; for each other one, an event says what is wrong."""
         tasks, unbound = [], list[Object]()
         for body in await self._api.list(TASK):
             if (body.get("spec") or {}).get("cluster") != cluster.metadata.name:
@@ -59,7 +60,7 @@ class ClusterTasks:
         return await apply_each(self._api, TASK, bodies)
 
     async def delete(self, name: str, *, uid: str) -> None:
-        """That very task; another one of its name is left alone."""
+        """Delete the task with this uid; another task of the same name is not deleted."""
         known = await self._api.get(TASK, name)
         if known is not None and known["metadata"]["uid"] == uid:
             await self._api.delete(TASK, known)

@@ -1,7 +1,7 @@
-"""Where credentials lie in a namespace, and how pods get at them. Pure.
+"""Which Secrets hold credentials, and how pods mount them. Pure.
 
-Each holder has a Secret of its own, and a pod mounts one. The authority's Secret, which has its
-key, is mounted nowhere. `DIRECTORY` is what a bookie's settings and every client of ours read.
+Each holder has its own Secret, and a pod mounts one of them. No pod mounts the authority's Secret,
+which has its key. A bookie's settings and all our clients read from `DIRECTORY`.
 """
 
 import base64
@@ -36,7 +36,7 @@ AUTHORITY_TYPE: Final = "Opaque"
 
 
 def secret_name(cluster: str, holder: Principal | None) -> str:
-    """None: of the authority."""
+    """Name of the Secret of a holder; None: of the authority."""
     if holder is None:
         return f"{cluster}-ca"
     of = holder.name if holder.role is Role.BOOKIE else holder.role.value
@@ -82,7 +82,7 @@ def place(cluster: str, holder: Principal) -> str:
 def holders(
     cluster: BookieCluster, bookie_ids: tuple[BookieId, ...]
 ) -> dict[Principal, tuple[str, ...]]:
-    """Everybody, and the names by which they are dialled inside of the Kubernetes cluster."""
+    """All holders, and the names under which they are reached inside the Kubernetes cluster."""
     name, namespace = cluster.metadata.name, cluster.metadata.namespace
     services = [
         f"{service}{suffix}"

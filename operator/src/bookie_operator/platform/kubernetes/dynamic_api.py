@@ -30,7 +30,7 @@ from bookie_operator.platform.kubernetes.api import (
 )
 
 TIMEOUT: Final = aiohttp.ClientTimeout(total=15.0)
-"""Of one request, the wait for a connection included."""
+"""Time limit of one request, including the wait for a connection."""
 CONNECTIONS_MAX: Final = 16
 PAGES_MAX: Final = 100
 LOGIN_MAX_AGE_S: Final = 600.0
@@ -51,7 +51,8 @@ Load = Callable[[Configuration], Awaitable[None]]
 
 
 async def load_login(configuration: Configuration) -> None:
-    """In a pod the service account's, else those of the kubeconfig's current context."""
+    """Credentials of the service account in a pod, otherwise of the kubeconfig's current
+    context."""
     try:
         load_incluster_config(configuration, try_refresh_token=False)
     except ConfigException:

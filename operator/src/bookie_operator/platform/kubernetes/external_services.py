@@ -22,9 +22,9 @@ from bookie_operator.platform.kubernetes.nodes import Node
 from bookie_operator.platform.kubernetes.surroundings import ZOOKEEPER_PORT, owned
 
 ADVERTISED_PORTS: Final = {"stock": STOCK_PORT, "run": RUN_PORT}
-"""Of a bookie, for clients. Nobody outside gets to its control plane."""
+"""A bookie's ports for clients; outside clients cannot reach its control plane."""
 GIVEN_AFTER: Final = timedelta(minutes=5)
-"""So long a Service may be without an address before somebody is asked to look."""
+"""How long a Service may have no address before a warning event."""
 
 
 def external_services(

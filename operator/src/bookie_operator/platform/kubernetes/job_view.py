@@ -20,8 +20,8 @@ from bookie_operator.platform.kubernetes.warnings import Warnings
 
 
 class JobView:
-    """Of one cluster. What a job says of itself comes from its pod's log, and why no pod comes
-    from the events of its controller."""
+    """Reads the jobs of one cluster: progress from the log of a job's pod, and why there is no pod
+    from events."""
 
     def __init__(self, api: Api, cluster: str, clock: Callable[[], datetime]) -> None:
         self._api = api
@@ -29,7 +29,7 @@ class JobView:
         self._logs = JobLogs(api, container=CONTAINER, clock=clock)
         self._warnings = Warnings(api, clock)
         self.accounts: frozenset[str] = frozenset()
-        """Those whose tokens running jobs had when they were looked at last."""
+        """Service accounts whose tokens running jobs had at the last look."""
 
     async def jobs(self) -> Sequence[Job]:
         listed = (self._api.list(kind, self._chosen) for kind in (JOB, POD))

@@ -1,5 +1,4 @@
-"""Repairs, audits and the like as batch/v1 Jobs: the manifest, and what a Job tells afterwards.
-Pure.
+"""Repairs, audits and other jobs as batch/v1 Jobs: the manifest, and how a Job ended. Pure.
 
 A Job's pod is the engine itself, and with engine spark-kubernetes the driver of Spark in client
 mode; its executors are pods that it makes. The result's summary comes back in the container's
@@ -204,7 +203,10 @@ def spark_size(size: str) -> str:
 
 
 def _pod_with_disks(cluster: BookieCluster, job: StartJob) -> Part:
-    """With the bookie's image and volumes, where it could run itself; it needs no network."""
+    """Pod of a job with the bookie's image and volumes, on a node where the bookie could run.
+
+    It needs no network.
+    """
     spec, name = cluster.spec, cluster.metadata.name
     assert job.bookie_id is not None, "its disks are somebody's"
     tmp, tmp_mount = scratch()
@@ -282,8 +284,8 @@ def running_pod(job: Object, pods: Sequence[Object]) -> str:
 
 
 def missed_of_job(job: Object, pods: Sequence[Object]) -> str:
-    """Whose events say why this Job's process does not start; empty = it has, or its pod says so
-    itself."""
+    """Name of the object whose events say why this Job's process does not start; empty = it has
+    started, or its pod's status says why."""
     pod = _pod_of(job["metadata"], pods)
     if not pod:
         return str(job["metadata"]["name"])

@@ -36,9 +36,9 @@ class _Kept:
     at: float
     """Loop time of the last write."""
     uid: str
-    """Of the object that was written."""
+    """Uid of the object that was written."""
     versions: deque[str]
-    """Of own writes whose echo a watch may still bring."""
+    """Resource versions of our own writes that a watch may still report."""
     fields: Mapping[Path, Any]
     """Our fields as the server made them: what a watch shows is compared with these."""
     lost: str = ""
@@ -65,7 +65,7 @@ class Keeper:
     def __init__(self, api: Api) -> None:
         self._api = api
         self._kept: dict[Key, _Kept] = {}
-        """By kind and name, what was written."""
+        """Objects as the operator wrote them, by kind and name."""
         self._restored: list[str] = []
         """Sentences about what was written again against other hands; emptied by `sentences`."""
 
@@ -170,7 +170,7 @@ def text_of(body: Object) -> str:
 
 
 def leaves(tree: Any, at: Path = ()) -> list[Path]:
-    """Where values are; a list is one value, and a selector, as the API server has it."""
+    """Paths of all values in an object; a list counts as one value, and so does a selector."""
     if not isinstance(tree, dict) or not tree or at[-1:] == ("selector",):
         return [at]
     return [path for key, value in tree.items() for path in leaves(value, (*at, key))]

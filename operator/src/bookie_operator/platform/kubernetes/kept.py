@@ -1,9 +1,9 @@
-"""Which objects of running bookies are kept as they were written: settings and StatefulSets. Pure.
+"""Which settings and StatefulSets of running bookies the operator restores if they change. Pure.
 
-A pod that comes up again needs both, long after the planner made them. Those that are made or taken
-away just now are left alone: a set without replicas is a fence, a
-bookie without all of its volumes waits for them. One of an older revision, which waits for its
-restart or is held back, is kept as this operator wrote it.
+A pod that starts again needs both, long after the planner made them. Objects that are just being
+created or deleted are not restored: a set without replicas is a fence, and a bookie without all its
+volumes waits for them. If a bookie has an older revision, because it waits for its restart or is
+held back, its objects are restored as this operator wrote them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ class Seen:
     claims: Sequence[Object] = ()
     sets: Sequence[Object] = ()
     nodes: Mapping[str, Node] = field(default_factory=dict)
-    """Of the pods, by name; those that may be read."""
+    """The readable settings of pods, by name."""
 
 
 def kept_objects(

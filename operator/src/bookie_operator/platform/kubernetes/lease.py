@@ -1,8 +1,8 @@
 """The lease of the operators: one of them acts, the others wait.
 
-A Lease object names its holder, who renews it. Who waits takes it once it has seen no renewal for
-the lease's whole duration. The holder counts itself as such for a shorter time, from when it *sent*
-the last renewal that was confirmed:
+A Lease object names its holder, who renews it. A waiting operator takes it once it has seen no
+renewal for the lease's whole duration. The holder considers the lease its own for a shorter time,
+counted from when it *sent* the last renewal that was confirmed:
 
     holder     sends a renewal, held for DURATION_S - MARGIN_S ........|  writes nothing any more
     server        takes it
@@ -29,7 +29,7 @@ from bookie_operator.platform.kubernetes.api import LEASE, MANAGER, Api, Kind, O
 DURATION_S: Final = 15
 """How long a lease that is not renewed keeps others out."""
 MARGIN_S: Final = 5
-"""So much before that its holder stops: a request that it gave up may still be under way."""
+"""How much earlier its holder stops: a request that timed out may still arrive."""
 RENEW_S: Final = 3.0
 """Between two renewals, or two looks of who waits."""
 
@@ -45,9 +45,9 @@ class LeaseState:
     holder: str
     """Empty: nobody holds it, or it is not there."""
     version: str
-    """Of the object; changes with each renewal. Empty: it is not there."""
+    """Resource version of the object, which changes with each renewal. Empty: it does not exist."""
     since: float
-    """By our clock: when it was seen so first."""
+    """When this version was first seen, by our clock."""
 
 
 class Lease:
@@ -60,15 +60,15 @@ class Lease:
         self._identity = identity
         self._clock = clock
         self._state: LeaseState | None = None
-        """None before the first look."""
+        """The lease as last seen; None before the first look."""
         self._held_until = float("-inf")
-        """By our clock: until then it is ours, whatever else happens."""
+        """Until when the lease is certainly ours, by our clock."""
         self._has_made = False
         """The object names us since we made it; who held the one before may hold it still."""
 
     @property
     def held_s(self) -> float:
-        """So many seconds it is ours yet; 0 = it is not."""
+        """Seconds for which the lease is still ours; 0 = it is not."""
         return max(self._held_until - self._clock(), 0.0)
 
     async def renew(self) -> bool:

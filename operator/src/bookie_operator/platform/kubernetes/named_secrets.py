@@ -30,7 +30,8 @@ USERS_FILE: Final = f"{USERS_FOLDER}/{USERS_KEY}"
 LOGIN_FOLDER: Final = "/etc/bookie/zookeeper"
 LOGIN_FILE: Final = f"{LOGIN_FOLDER}/{LOGIN_KEY}"
 LOGINS: Final = ".zookeeper"
-"""Where the operator keeps those of all clusters; no namespace has such a name."""
+"""Folder in which the operator keeps the logins of all clusters; no namespace can have this
+name."""
 
 
 def with_users(pod: Mapping[str, Any], secret: str) -> Part:
@@ -55,7 +56,7 @@ def _one_key(secret: str, key: str) -> Part:
 
 
 class NamedSecrets:
-    """Of one cluster."""
+    """Reads the Secrets that the spec of one cluster names."""
 
     def __init__(self, api: Api, clock: Callable[[], datetime], root: Path | None) -> None:
         """`root`: where the operator may write its own login; None = nowhere."""
@@ -67,7 +68,7 @@ class NamedSecrets:
         """The file with the operator's own; None: it has none that can be used."""
 
     async def look(self, cluster: BookieCluster) -> tuple[NamedSecret, ...]:
-        """Those that the spec names."""
+        """The Secrets that the spec names, and what is wrong with them."""
         found = [await self._judged(one) for one in wanted_secrets(cluster.spec)]
         mine = login_secret(cluster.spec)
         if mine is None:

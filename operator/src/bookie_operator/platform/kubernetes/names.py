@@ -16,7 +16,7 @@ BOOKIE_LABEL: Final = f"{GROUP}/bookie"
 DISK_LABEL: Final = f"{GROUP}/disk"
 COMPONENT_LABEL: Final = f"{GROUP}/component"
 RETAINED_LABEL: Final = f"{GROUP}/retained"
-"""On a volume whose bookie has left: kept data, no part of the fleet."""
+"""Label of a volume whose bookie has left: its data is kept, but it is not part of the fleet."""
 REVISION: Final = f"{GROUP}/revision"
 RACK: Final = f"{GROUP}/rack"
 """Annotation of a bookie's pod: its rack, from a label of its node."""
@@ -31,14 +31,14 @@ BOOKIE: Final = "bookie"
 ZOOKEEPER: Final = "zookeeper"
 JOBS: Final = "job"
 EXTERNAL: Final = "external"
-"""Of Services for clients outside of the Kubernetes cluster."""
+"""Component label of Services for clients outside of the Kubernetes cluster."""
 EXECUTOR: Final = "executor"
-"""Of Spark's executors; their driver gives them this label."""
+"""Component label of Spark's executors, which their driver gives them."""
 NETWORK: Final = "network"
 TLS: Final = "tls"
-"""Of credentials, and of what asks cert-manager for them."""
+"""Component label of credentials, and of Certificates for cert-manager."""
 OPERATOR: Final = "operator"
-"""Of the operator's own pods; the chart gives them this label."""
+"""Label of the operator's own pods, which the chart gives them."""
 _APPLICATION: Final = {
     BOOKIE: "bookie",
     ZOOKEEPER: "zookeeper",
@@ -98,12 +98,13 @@ def zookeeper_name(cluster: str) -> str:
 
 
 def repair_account(cluster: str) -> str:
-    """Of jobs that make no pods, and of Spark's executors: without any right."""
+    """Service account of jobs that make no pods, and of Spark's executors; it has no rights."""
     return f"{cluster}-repair"
 
 
 def driver_account(cluster: str) -> str:
-    """Of jobs that may be drivers of executors; a policy of the operator's chart knows its end."""
+    """Service account of jobs that may be Spark drivers; a policy in the chart matches its
+    suffix."""
     return f"{cluster}-spark-driver"
 
 

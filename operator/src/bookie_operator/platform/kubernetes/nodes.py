@@ -16,7 +16,7 @@ from bookie.errors import BookieError
 from bookie_operator.platform.kubernetes.api import NODE, Api, Object
 
 SETTLED_AFTER: Final = timedelta(seconds=60)
-"""So long after a container of its pods changed, a node is asked in every pass."""
+"""How long after a change of a container on it a node is read in every pass."""
 AGAIN_AFTER: Final = timedelta(seconds=60)
 """Between two questions to a node whose containers stay as they are."""
 
@@ -31,7 +31,7 @@ class Node:
     trouble: str = ""
     """Why its pods cannot be relied on: it is gone, or its kubelet does not report. Empty = no."""
     address: str = ""
-    """Where it is reached from outside: external before internal; empty = it does not say."""
+    """Its address for outside clients, preferably external; empty = not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ class Nodes:
         self._api = api
         self._clock = clock
         self._known: dict[str, _Known] = {}
-        """By name, nodes that have pods of the cluster, as they were asked last."""
+        """Nodes with pods of the cluster as last read, by name."""
 
     async def of(self, pods: Sequence[Object]) -> dict[str, Node]:
-        """By name. One that may not be read is not among them; one that is gone says nothing."""
+        """Nodes by name. One that may not be read is missing; one that does not exist is empty."""
         now = self._clock()
         before, self._known = self._known, {}
         for node, containers in sorted(_containers_by_node(pods).items()):

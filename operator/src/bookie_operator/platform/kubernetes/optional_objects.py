@@ -13,7 +13,7 @@ from bookie_operator.platform.kubernetes.ownership import owning_cluster
 
 
 class OptionalObjects:
-    """Of one kind, with one component label, of one cluster."""
+    """Objects of one kind with one component label that a cluster may have."""
 
     def __init__(self, api: Api, keeper: Keeper, kind: Kind, component: str) -> None:
         self._api = api

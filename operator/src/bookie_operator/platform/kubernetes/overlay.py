@@ -57,7 +57,7 @@ def _container(own: Object, overlay: PodOverlay) -> Object:
 
 
 def _added(own: Sequence[Object], more: Sequence[Mapping[str, Any]]) -> list[Object]:
-    """By name: what the operator's container needs is not replaced."""
+    """Add items by name; those that the operator's container needs are not replaced."""
     names = {one["name"] for one in own}
     return [*own, *(dict(one) for one in more if one["name"] not in names)]
 

@@ -1,6 +1,7 @@
-"""Whose an object is that has the name of one that is needed: nobody else's is ever written. Pure.
+"""Decides whether an existing object belongs to this cluster: others' objects are never written.
+Pure.
 
-Names are derived from the cluster's, so that another cluster, or anybody, may have had them before:
+Names are made from the cluster's name, so another cluster or somebody else may already use them:
 `a-bookies` is a service of the cluster `a`, and the service of a cluster `a-bookies`.
 """
 

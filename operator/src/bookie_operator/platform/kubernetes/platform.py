@@ -1,8 +1,9 @@
 """The Kubernetes platform: what the planner asks for, as objects of one namespace.
 
 Composes `view` (reading), `bookies`, `surroundings`, `jobs` (manifests) and `recorder` over an Api.
-Nothing is remembered that matters: every read is live, and what a restarted operator needs lies in
-the objects. A bookie's StatefulSet with 0 replicas is a fence while its volumes are being made.
+It keeps no important state in memory: it reads everything again, and what a restarted operator
+needs is in the objects. A bookie's StatefulSet with 0 replicas is a fence while its volumes are
+being made.
 """
 
 import asyncio
@@ -112,9 +113,9 @@ class KubernetesPlatform:
         credentials: Path | None = None,
         names_proved: bool = False,
     ) -> None:
-        """`operator_namespace`: where the operator's own pods are; empty = not known.
-        `credentials`: where it may keep its own; None = nowhere. `names_proved`: whoever hands in a
-        decision was made to say their own name."""
+        """`operator_namespace`: namespace of the operator's own pods; empty = not known.
+        `credentials`: folder for its own credentials; None = none. `names_proved`: an admission
+        policy makes people use their own names in decisions."""
         self._api = api
         self._cluster = cluster
         self._clock = clock
@@ -364,7 +365,7 @@ class KubernetesPlatform:
         return not is_begun
 
     async def _force(self, pods: Sequence[Object]) -> None:
-        """Pods whose node is lost: nobody else says that they have ended."""
+        """Delete pods by force whose node is lost: nothing else reports that they have ended."""
         for pod in pods:
             await self._api.delete(POD, pod, is_forced=True)
 

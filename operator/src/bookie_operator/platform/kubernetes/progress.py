@@ -17,14 +17,14 @@ from bookie.progress import last_progress
 from bookie_operator.platform.kubernetes.api import Api, RefusedError
 
 LINES_MAX: Final = 100
-"""Of the end of a log: what else a driver of Spark says between two lines of progress."""
+"""Lines read from the end of a log: a Spark driver writes others between two lines of progress."""
 BYTES_MAX: Final = 64 * 1024
 LOG_S: Final = 1.0
 """One log, or all at once, may keep a pass this long."""
 EVERY: Final = timedelta(seconds=5)
 """Between two looks at one log, and so between two changes of the status for its sake."""
 AGAIN: Final = timedelta(seconds=60)
-"""After a look that failed: a node that is away, a permission that an older chart lacks."""
+"""Wait after a failed read: the node is away, or an older chart lacks the permission."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class JobLogs:
         self._container = container
         self._clock = clock
         self._seen: dict[str, _Seen] = {}
-        """By job, those that run: the last line, and when to look again."""
+        """The last line of each running job, and when to read it again."""
 
     async def progress(self, pods: Mapping[str, str]) -> dict[str, str]:
         """Job -> its last line of progress, of jobs that run in these pods (job -> pod)."""

@@ -11,13 +11,13 @@ LOOKED_FOR: Final = timedelta(seconds=30)
 
 
 class SecretReads:
-    """Of one cluster's namespace."""
+    """Reads Secrets in one cluster's namespace."""
 
     def __init__(self, api: Api, clock: Callable[[], datetime]) -> None:
         self._api = api
         self._clock = clock
         self._read: dict[str, tuple[datetime, Object | None]] = {}
-        """By name, what was found and when it was asked for."""
+        """What was found and when it was read, by name."""
 
     async def get(self, name: str) -> Object | None:
         now = self._clock()

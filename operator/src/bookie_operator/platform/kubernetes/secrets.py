@@ -54,7 +54,7 @@ class SecretVault:
         self._api = api
         self._reads = SecretReads(api, clock)
         self.cluster: BookieCluster | None = None
-        """Whose they are; None until somebody looked."""
+        """The cluster whose Secrets these are; None until the first look."""
         self.has_issued = False
         """cert-manager wrote one of those that were read: its Certificates may still be there."""
 
@@ -103,23 +103,23 @@ class Credentials:
         root: Path | None,
         names_proved: bool,
     ) -> None:
-        """`root`: where the operator may write its own; None = nowhere. `names_proved`: whoever
-        hands in a decision was made to say their own name."""
+        """`root`: folder for the operator's own credentials; None = none. `names_proved`: an
+        admission policy makes people use their own names in decisions."""
         self._vault = SecretVault(api, clock)
         self._issuers = CertManager(api, keeper, clock)
         self._clock = clock
         self._root = root
         self._names_proved = names_proved
         self._hosts: Mapping[Principal, tuple[str, ...]] = {}
-        """Everybody, as the last look was asked for them."""
+        """All holders, as the last look was asked for them."""
         self._certifier: Certifier | None = None
-        """None until somebody looked."""
+        """None until the first look."""
         self._written: Files | None = None
         """What the operator's folder has; None: nothing of this process's."""
 
     @property
     def folder(self) -> Path | None:
-        """With the operator's own credentials; None: it has none that can be used."""
+        """Folder with the operator's own credentials; None: it has none that can be used."""
         return self._path() if self._written is not None else None
 
     def _path(self) -> Path | None:
@@ -154,7 +154,7 @@ class Credentials:
         return replace(view, authorities=await self._certifier.authorities())
 
     def _decision_of(self, cluster: BookieCluster, by: str) -> Principal:
-        """Whose certificate the job of this person's decision shows."""
+        """The principal whose certificate the job of this person's decision shows."""
         name = recorded_name(by, is_proved=self._names_proved)
         return Principal(cluster.metadata.namespace, cluster.metadata.name, Role.DECISION, name)
 

@@ -62,19 +62,21 @@ def services(cluster: BookieCluster) -> list[Wanted]:
 
 
 def accounts(cluster: BookieCluster) -> list[Wanted]:
-    """Of bookies and ZooKeeper, and of jobs and executors: neither has a right or a token."""
+    """Service accounts of bookies and ZooKeeper, and of jobs and executors, without rights or
+    tokens."""
     name = cluster.metadata.name
     of = {names.bookie_account(name): names.BOOKIE, names.repair_account(name): names.JOBS}
     return [_account(cluster, account, component) for account, component in of.items()]
 
 
 def driver_account(cluster: BookieCluster) -> Wanted:
-    """Of the driver of a repair in Spark, which makes and removes executor pods."""
+    """Service account of the driver of a repair in Spark, which creates and deletes executor
+    pods."""
     return _account(cluster, names.driver_account(cluster.metadata.name), names.JOBS)
 
 
 def driver_rights(cluster: BookieCluster) -> list[Wanted]:
-    """What that account may do, and that it may."""
+    """The role with the rights of that account, and the binding that grants it."""
     account = names.driver_account(cluster.metadata.name)
     rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": list(EXECUTOR_VERBS)}]
     binding: Object = {
@@ -147,7 +149,8 @@ def zookeeper(cluster: BookieCluster) -> list[Wanted]:
 
 
 def zookeeper_claim(cluster: BookieCluster, *, access_mode: str) -> Object:
-    """Its volume. No owner: without the metadata the bookies' data is worth nothing."""
+    """ZooKeeper's volume claim. It has no owner: without the metadata nobody can use bookies'
+    data."""
     wanted = cluster.spec.metadata.embedded
     assert wanted is not None
     name = cluster.metadata.name

@@ -155,7 +155,7 @@ def pod_of_instance(pods: Sequence[Object], bookie_id: str, instance: str) -> Ob
 
 
 def _age(pod: Object) -> tuple[str, bool]:
-    """Of two of one second the one that stays is the newer one."""
+    """Order of pods by age; of two pods of the same second, the one that stays is newer."""
     metadata = pod["metadata"]
     return str(metadata.get("creationTimestamp", "")), "deletionTimestamp" not in metadata
 
@@ -167,7 +167,8 @@ def container_of(pod: Object, name: str) -> dict[str, Any]:
 
 
 def missed_object(bookie: Bookie, pods: Sequence[Object], set_name: str) -> str:
-    """Whose events say why a bookie does not come; empty = it runs, or its pod says so itself."""
+    """Name of the object whose events say why a bookie does not start; empty = it runs, or its
+    pod's status says why."""
     process = bookie.process
     if process is None:
         return set_name
@@ -201,7 +202,7 @@ def joined(reason: str | None, message: str | None) -> str:
 
 
 def _asked_to_end(metadata: Mapping[str, Any]) -> datetime | None:
-    """When the pod's deletion was asked for: its timestamp is when the grace period is over."""
+    """When somebody asked to delete the pod; its own timestamp is the end of the grace period."""
     end = moment(metadata.get("deletionTimestamp"))
     grace = timedelta(seconds=int(metadata.get("deletionGracePeriodSeconds") or 0))
     return end - grace if end is not None else None

@@ -26,21 +26,21 @@ class _Missed:
     """One object that has not come."""
 
     since: datetime
-    """When it was first missed."""
+    """When the object was first missing."""
     asked_at: datetime | None = None
-    """When its events were read last; None: not yet."""
+    """When its events were last read; None: not yet."""
     word: str = ""
     """`Reason: message` of the last warning; empty = there was none."""
 
 
 class Warnings:
-    """Of one namespace."""
+    """Reads warning events in one namespace."""
 
     def __init__(self, api: Api, clock: Callable[[], datetime]) -> None:
         self._api = api
         self._clock = clock
         self._missed: dict[str, _Missed] = {}
-        """By name of the object, those that are missed now."""
+        """Objects that are missing now, by name."""
 
     async def about(self, subjects: Mapping[Asking, str]) -> dict[Asking, str]:
         """`subjects`: whose word is wanted, and the object that has not come. Empty words are left
