@@ -24,9 +24,9 @@ class Engine(Protocol):
 
     is_in_process: bool
     spark_app_id: str | None
-    """None unless Spark has worked."""
+    """Id of the Spark application; None unless Spark has worked."""
     executors: frozenset[str]
-    """Where Spark has worked so far."""
+    """Names of the executors that have worked so far."""
 
     async def survey(self, scope: Scope, looked: Looked) -> BulkAudit:
         """A first look at all ledgers of the scope; `looked`: how many it has behind it."""
@@ -59,7 +59,8 @@ class InProcess:
     """Always empty."""
 
     async def survey(self, scope: Scope, looked: Looked) -> BulkAudit:
-        """By indexes; a deep one is of placement alone, and doubts all: it is read when judged."""
+        """Survey by indexes. A deep survey checks only placement and doubts every ledger; copies
+        are read when ledgers are judged."""
         tables = self.cluster.columns
         ledger_ids = scope.chosen if scope.chosen is not None else self.cluster.store.ledger_ids()
         if scope.digests is None:

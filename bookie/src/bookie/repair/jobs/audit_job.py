@@ -30,16 +30,16 @@ from bookie.repair.reports.result import Document, audit_json, exit_code
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """What an audit looks at beside entries."""
+    """What an audit checks besides entries."""
 
     grace_s: float = 0.0
-    """So long a ledger that is marked under-replicated is left alone."""
+    """How long a ledger that is marked under-replicated is not reported, in seconds."""
     racks: dict[BookieId, str] = field(default_factory=dict)
-    """Of bookies that do not say it themselves, or wrongly."""
+    """Racks that a person gives for bookies that report none, or a wrong one."""
     min_racks: int = MIN_RACKS
-    """A write set has to span so many."""
+    """How many racks a write set must span."""
     ack_quorum: int | None = None
-    """That every ledger should have; None = any."""
+    """The ack quorum that every ledger should have at least; None = any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ class _Audit:
         return [b for b, answer in zip(asked, answers, strict=True) if answer is None]
 
     async def _misplaced(self, suspects: Sequence[LedgerId], racks: Racks) -> list[Misplaced]:
-        """Those of them whose metadata, read again, still says so."""
+        """The suspected ledgers that are still misplaced when their metadata is read again."""
         confirmed: list[Misplaced] = []
         async for batch in batches_of(suspects, LEDGERS_PER_BATCH):
             ledgers = await self._auditor.read(batch)

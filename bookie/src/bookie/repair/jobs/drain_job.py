@@ -87,13 +87,14 @@ class _Drain:
         self._leaving = request.bookie_id
         self._request = request
         self.racks = NO_RACKS
-        """Of the bookies that were registered at the last look."""
+        """Racks of the bookies that were registered at the last look."""
         self.silent: set[BookieId] = set()
         """Bookies that gave no answer when they were asked last."""
 
     # May it, may it still?
     async def begin(self) -> Refusal | None:
-        """Have the bookie drain, if that is asked for; one that is gone need not."""
+        """Order the bookie to drain, if the request says so; a bookie that is gone need not
+        accept."""
         if not self._request.begin:
             return None
         answer = await self._cluster.control.drain(self._leaving)
@@ -102,7 +103,7 @@ class _Drain:
         return Refusal("NotDraining", answer.message, self._leaving)
 
     async def candidates(self) -> Sequence[BookieId] | Refusal:
-        """Who may take over; a refusal when the drain must not go on."""
+        """Bookies that may take over; a refusal when the drain must not continue."""
         control, store = self._cluster.control, self._cluster.store
         infos = await store.bookies()
         marks = await self._cluster.list_marks(await self._cluster.all_bookies())
@@ -133,7 +134,7 @@ class _Drain:
         )
 
     async def reserve(self, outcomes: Sequence[Outcome]) -> None:
-        """Nobody else moves ledgers off a bookie that only drains."""
+        """Do nothing: nobody else moves ledgers off a draining bookie."""
 
     async def release(self, outcomes: Sequence[Outcome]) -> None:
         """See `reserve`."""

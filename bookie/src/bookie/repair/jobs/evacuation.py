@@ -29,8 +29,8 @@ ROUNDS_MAX: Final = 3
 """Looks for ledgers that came to name the bookie while others were moved."""
 LEDGERS_PER_BATCH: Final = 200
 LEDGERS_PER_ROUND: Final = 2_000
-"""In Spark. Their locks are one session's, and ZooKeeper ends a session with one record that names
-all it held, of at most 1 MiB.
+"""Ledgers in a round on Spark. One session holds their locks, and when ZooKeeper ends a session,
+one record of at most 1 MiB names all its locks.
 """
 
 
@@ -66,23 +66,23 @@ class Refusal:
 
 
 class Gate(Protocol):
-    """Whether and with whom the work goes on."""
+    """Decides whether the work may continue, and which bookies may take over."""
 
     racks: Racks
-    """Of the candidates that it named last."""
+    """Racks of the candidates that it named last."""
 
     async def candidates(self) -> Sequence[BookieId] | Refusal:
         """Writable bookies that answer, or why no more is done."""
 
     async def reserve(self, outcomes: Sequence[Outcome]) -> None:
-        """Before ledgers are touched; those that it blocks are left alone."""
+        """Called before ledgers are changed; ledgers that it blocks are not changed."""
 
     async def release(self, outcomes: Sequence[Outcome]) -> None:
-        """They are touched no more for now."""
+        """Called when these ledgers are not being changed any more."""
 
 
 def naming(listing: Listing) -> set[LedgerId]:
-    """Those that name the bookie, and those that may come to."""
+    """Ledgers that name the bookie, and those in recovery that may name it later."""
     return {*listing.named, *listing.recovering}
 
 
@@ -104,9 +104,9 @@ class Evacuation:
         self._gate = gate
         self._settings = settings
         self._candidates: Sequence[BookieId] = ()
-        """Who may take over, as the gate said before this round."""
+        """Bookies that may take over, as the gate said before this round."""
         self.outcomes: dict[LedgerId, Outcome] = {}
-        """Every ledger that was looked after, so far; none is ever taken out."""
+        """The outcome of every ledger so far; none is ever removed."""
 
     async def all_that_name_it(self, found: Listing) -> Refusal | None:
         """Move until nothing is left that this run could move. `found`: a first look, whose ledgers
@@ -190,7 +190,8 @@ class Evacuation:
         return await self._move(ledger_ids)
 
     async def _read(self, ledger_ids: Sequence[LedgerId]) -> list[LedgerMetadata]:
-        """Of those that exist; what cannot be read is left as it is, and in the way."""
+        """Metadata of the ledgers that exist; an unreadable ledger is not changed and is reported
+        as blocked."""
         unreadable: Unreadable = {}
         found = await read_ledgers(
             self._cluster.store,

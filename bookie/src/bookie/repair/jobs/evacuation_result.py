@@ -22,7 +22,8 @@ def evacuation_result(
     left: set[LedgerId],
     silent: Collection[BookieId],
 ) -> Document:
-    """From `refused` to `exit_code`. `left`: ledgers that still name a bookie that is to go."""
+    """The fields from `refused` to `exit_code`. `left`: ledgers that still name a leaving
+    bookie."""
     late = left - {outcome.ledger_id for outcome in outcomes}
     blocked = blocked_rows(outcomes, refusal, late)
     code = exit_code(after.counts, blocked=len(blocked)) or (Exit.UNDECIDED if left else Exit.OK)

@@ -35,23 +35,23 @@ class Job:
     """One job, from its begin to its result object."""
 
     kind: str
-    """As the result object names it."""
+    """Kind of the job, as in the result object."""
     requested: str
     """The engine asked for; `check_engine` accepted it."""
     cluster: Cluster
     same: SameCluster
-    """The cluster that the job began on, whatever its address leads to later."""
+    """Checks that the cluster is still the one on which the job began."""
     say: Say
     engines: Engines
     started: Started = field(default_factory=Started.now)
     choice: EngineChoice | None = None
-    """None until the number of ledgers is known."""
+    """The engine and why; None until the number of ledgers is known."""
     progress: LedgerProgress | None = None
-    """None: the result does not say how far the engine came."""
+    """Progress for the result object; None: the result has none."""
     spark_app_id: str | None = None
-    """Of the last Spark session of the job; None without one."""
+    """Application id of the job's last Spark session; None without one."""
     executors: frozenset[str] = frozenset()
-    """Both as the engine left them."""
+    """Executors that worked, when the engine ended."""
 
     @classmethod
     async def begin(

@@ -37,10 +37,10 @@ class RepairRequest:
     """What to repair, and how gently."""
 
     bookies: tuple[BookieId, ...] = ()
-    """Whose marks; none named: of every bookie, and all ledgers besides."""
+    """Bookies whose marks are repaired; empty: those of every bookie, and all ledgers too."""
     engine: str = AUTO
     every_ledger: bool = False
-    """All ledgers, also where bookies are named."""
+    """Repair all ledgers, even if bookies are named."""
     settings: RepairSettings = field(default_factory=RepairSettings)
     checkpoint: bool = False
     """Go on from what a repair that was cut off had done, and remember for the next one."""
@@ -91,7 +91,7 @@ class _Repair:
         self._job, self._cluster, self._say = job, job.cluster, job.say
         self._request = request
         self._checkpoint: Checkpoint | None = None
-        """None: nothing is remembered."""
+        """Remembers ledgers that are done; None: nothing is remembered."""
         if request.checkpoint:
             deep = request.settings.digests is not None
             store, cluster_id = self._cluster.store, job.same.instance_id
@@ -171,7 +171,7 @@ class _Repair:
             self._say(f"{bookie_id} did not flush: {status.name}")
 
     async def audit(self, tasks: Iterable[LedgerTask], outcomes: Iterable[Outcome]) -> Audit:
-        """By the indexes; of ledgers with corrupt copies, by reading everything once more."""
+        """Audit by the indexes; for ledgers with corrupt copies, read every copy once more."""
         corrupt = {o.ledger_id for o in outcomes if o.corrupt_found}
         found = await self.auditor.audit(t.ledger_id for t in tasks if t.ledger_id not in corrupt)
         if corrupt:

@@ -33,7 +33,7 @@ def repair_result(
     losses: Sequence[Loss],
     cleared: Sequence[tuple[BookieId, Cleared]],
 ) -> Document:
-    """From `bookies` to `exit_code`."""
+    """The fields of the result object from `bookies` to `exit_code`."""
     refused = [(bookie_id, one) for bookie_id, one in cleared if not one.is_done]
     silent = [found for found in marks if found.status is not Status.OK]
     blocked = _blocked(outcomes, refused, silent)

@@ -52,10 +52,10 @@ class RereplicateRequest:
     """What is lost."""
 
     bookies: tuple[BookieId, ...] = ()
-    """Gone for good, by a person's word; none: only what marks say."""
+    """Bookies that a person declared permanently lost; empty: only marked ledgers are restored."""
     engine: str = AUTO
     force: bool = False
-    """Also while re-replication is switched off."""
+    """Work even while re-replication is switched off."""
     settings: EvacuationSettings = field(default_factory=EvacuationSettings)
 
 
@@ -116,17 +116,17 @@ class _Rereplication:
         self._underreplication = job.cluster.store.underreplication
         """BookKeeper's own: marks, locks and the switch."""
         self._holder = f"bookie-repair {job.started.run_id} on {socket.gethostname()}"
-        """Who has reserved a ledger, for others to read in its lock."""
+        """Text in a ledger's lock that says who has reserved it."""
         self.racks = NO_RACKS
-        """Of the bookies that were registered at the last look."""
+        """Racks of the bookies that were registered at the last look."""
         self.silent: list[BookieId] = []
         """Writable bookies that gave no answer when they were asked last."""
         self._evacuations: list[Evacuation] = []
-        """Of bookies whose ledgers are moved, in the order of their begin; kept for the counts."""
+        """One for each lost bookie, in the order in which they began; kept for the counts."""
         self.mended: dict[LedgerId, Outcome] = {}
-        """Of every ledger that was marked, what its repair did."""
+        """The outcome of the repair of every marked ledger."""
         self.cleared = 0
-        """Marks, by this run; at most one of each ledger in `mended`."""
+        """Number of marks that this run cleared; at most one for each ledger in `mended`."""
         self._locks = asyncio.Semaphore(LOCKS_AT_ONCE)
 
     # Gate

@@ -57,7 +57,7 @@ class Block(NamedTuple):
 
 
 def is_done(outcome: Outcome, *, digests: bool) -> bool:
-    """Nothing is in the way of it, and of a deep look: no copy was left unread."""
+    """Whether the ledger is done: nothing blocks it, and a deep look left no copy unread."""
     return not (outcome.reason or (digests and outcome.before.unknown))
 
 
@@ -92,15 +92,15 @@ def _names(found: object) -> set[BookieId]:
 
 @dataclass(slots=True)
 class _Chunk:
-    """A stretch of the tasks that are not all known yet."""
+    """A range of ledgers of which some are not done yet."""
 
     at: int
-    """When the first of them was done, in seconds of the Unix epoch."""
+    """When the first ledger of the range was done, in seconds since 1970."""
     known: dict[LedgerId, int | None] = field(default_factory=dict)
     """Version of its metadata when it was done; None = it is not done, or in a block of its own."""
 
     def blocks(self, ledger_ids: Sequence[LedgerId]) -> list[Block]:
-        """Of ledgers side by side. One that was deleted will not be asked for again."""
+        """Blocks of adjacent ledgers that are done. A deleted ledger is not asked for again."""
         blocks: list[Block] = []
         run: list[LedgerId] = []
         for ledger_id in ledger_ids:
@@ -141,7 +141,7 @@ class Checkpoint:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.name = f"repair/checkpoint{'-deep' if digests else ''}"
-        """Of the value in the metadata store; that of a deep repair is another one."""
+        """Name of the value in the metadata store; a deep repair has another one."""
         self._store = store
         self._instance_id = instance_id
         self._digests = digests
@@ -158,14 +158,15 @@ class Checkpoint:
         self._blocks: list[Block] = []
         """Blocks that are complete; no ledger is in two of them, nor in a chunk as well."""
         self._chunks: dict[int, _Chunk] = {}
-        """By number: stretches of BLOCK_LEDGERS of `_wanted` of which not all are known yet."""
+        """Incomplete ranges of BLOCK_LEDGERS ledgers of `_wanted`, by their number."""
         self._is_dirty = False
-        """Something is not written yet."""
+        """Whether something is not written yet."""
         self._lock = threading.Lock()  # Spark adds ledgers from a thread of its own
 
     # What earlier runs had done
     async def claimed(self, wanted: Sequence[LedgerId]) -> list[Sequence[LedgerId]]:
-        """Those of `wanted` (in rising order) that it says were done, in groups."""
+        """The ledgers of `wanted` (in rising order) that the checkpoint says are done, in
+        groups."""
         self._wanted = wanted
         found = await self._store.read_value(self.name)
         if found is None:

@@ -21,14 +21,14 @@ from bookie.repair.judge.columns import Flags, LedgerColumns, bounds_of, rows_of
 from bookie.yaml_text import parse_yaml
 
 CELLS_MAX: Final = 1 << 22
-"""Of write sets looked at side by side."""
+"""Cells of write sets that are judged at once."""
 STRICT, SOFT = "placement_strict", "placement_soft"
 CLASS_OF: Final = {Adherence.MEETS_SOFT: STRICT, Adherence.FAIL: SOFT}
 """A finding is named after the rule it breaks; who breaks the soft one breaks both."""
 
 
 def racks_of(infos: Mapping[BookieId, BookieInfo], overrides: Mapping[BookieId, str]) -> Racks:
-    """Where the registered bookies say they are, unless a person knows better."""
+    """The racks that registered bookies report; `overrides` by a person come first."""
     return Racks({b: info.rack for b, info in infos.items()} | dict(overrides))
 
 
@@ -85,7 +85,8 @@ def _is_empty(ledgers: LedgerColumns, of_fragment: Ids) -> Flags:
 
 
 def _least_span(members: Ids, quorum: int) -> Ids:
-    """Of each row of rack numbers the fewest racks that one of its write sets spans."""
+    """For each row of rack numbers, the smallest number of racks that one of its write sets
+    spans."""
     size = members.shape[1]
     if quorum == size:
         sets = members[:, None, :]
@@ -127,7 +128,7 @@ def misplaced(metadata: LedgerMetadata, racks: Racks) -> Misplaced | None:
 
 
 def misplaced_json(found: Misplaced, racks: Racks) -> dict[str, Any]:
-    """With the racks, for people."""
+    """The finding as JSON, with the racks for people."""
     lines = [
         f"from entry {first}: " + ", ".join(f"{b} in {racks.of.get(b, '?')}" for b in ensemble)
         for first, ensemble in found.fragments[:FRAGMENTS_SHOWN]

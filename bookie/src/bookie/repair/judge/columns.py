@@ -39,7 +39,7 @@ NO_ANSWER = Answer(Status.UNREACHABLE)
 
 
 def holding_of(bookie_id: BookieId, ledger_id: LedgerId, answer: Answer) -> Holding:
-    """The answer decoded; one that cannot be read says nothing."""
+    """Decode an answer; one that cannot be decoded counts as no answer."""
     try:
         status = Status(answer.status)
         return Holding(
@@ -133,7 +133,7 @@ class LedgerColumns:
 
     @classmethod
     def of(cls, found: Mapping[LedgerId, Versioned[LedgerMetadata]]) -> "LedgerColumns":
-        """In the order of the mapping."""
+        """Columns of these ledgers, in the order of the mapping."""
         ledgers = [versioned.value for versioned in found.values()]
         parts = [fragment for ledger in ledgers for fragment in ledger.fragments]
         codes: dict[BookieId, int] = {}

@@ -33,7 +33,7 @@ class Holding:
     lac: EntryId = NO_ENTRY
     """The highest LAC it knows."""
     lost: EntrySet = EMPTY
-    """Its durable loss record."""
+    """Entries in its durable loss record."""
     corrupt: EntrySet = EMPTY
     """Copies that are there and useless, by a deep look; none is in `entries`."""
     unread: EntrySet = EMPTY
@@ -72,13 +72,13 @@ class Share:
     owed: EntrySet
     present: EntrySet
     missing: EntrySet
-    """Not there, by a word that counts (R7)."""
+    """Entries that a bookie denies with authority (R7)."""
     unknown: EntrySet
     lacking: EntrySet
     """Searched for and not there, so that a copy may be written: `missing`, or what a bookie in
     limbo does not hold."""
     corrupt: EntrySet = EMPTY
-    """Of `missing`, what is there with a wrong digest."""
+    """Entries of `missing` whose copy exists but has a wrong digest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Verdict:
     through: EntryId
     state: LedgerState
     shares: Mapping[BookieId, Share] = field(repr=False)
-    """Of each member."""
+    """The share of each member."""
     ok: EntrySet
     """Every copy is present."""
     missing: EntrySet
@@ -102,14 +102,14 @@ class Verdict:
     unknown: EntrySet
     """No copy is known to be missing, and one is not known to be present."""
     lost: EntrySet
-    """In a loss record, and no copy."""
+    """Entries in a loss record that have no copy."""
     below_write_quorum: EntrySet
     below_ack_quorum: EntrySet
     no_copy: EntrySet
     gone: EntrySet
     """No bookie of any fragment has a copy, and all of the write set have searched their disks."""
     unrecorded: EntrySet = EMPTY
-    """Of `gone`, what a bookie that owes it has in no loss record of its own."""
+    """Entries of `gone` that a bookie which should hold them has not recorded as lost."""
     corrupt: EntrySet = EMPTY
     """A copy's digest is wrong; only a deep look finds these."""
 

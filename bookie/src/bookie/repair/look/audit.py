@@ -100,7 +100,7 @@ class Audit:
     counts: AuditCounts = field(default_factory=AuditCounts)
     """Entries by class."""
     findings: tuple[Verdict, ...] = ()
-    """Of each ledger that is not wholly ok."""
+    """The verdict on each ledger that is not wholly ok."""
     unreachable: frozenset[BookieId] = frozenset()
     """Bookies that gave no answer which an audit can rest on."""
     marked: int = 0
@@ -110,11 +110,11 @@ class Audit:
     tallies: Tallies = field(default_factory=dict)
     """Copies by bookie."""
     silent: frozenset[BookieId] = frozenset()
-    """Of the unreachable, those from which nothing came at all."""
+    """The unreachable bookies that gave no answer at all."""
     skipped: frozenset[LedgerId] = frozenset()
     """Ledgers with findings that are not to be reported yet."""
     last_copies: LastCopies = NOTHING
-    """Who has entries with too few copies."""
+    """Which bookies hold entries with too few copies."""
     quorums: Quorums = field(default_factory=dict)
     """How many ledgers there are of each kind of quorum."""
     unreadable: tuple[tuple[LedgerId, MetadataFormatError], ...] = ()
@@ -148,7 +148,7 @@ class Auditor:
     deepen: Callable[[Iterable[Look]], Awaitable[dict[LedgerId, Look]]] | None = None
     """Makes the looks of an audit deep ones (`digests`); None = by indexes."""
     excuse: Callable[[Collection[LedgerId]], Awaitable[set[LedgerId]]] | None = None
-    """Which of these ledgers with findings are not to be reported yet; asked last."""
+    """Returns which of these ledgers with findings must not be reported yet; called last."""
     copies_min: int = COPIES_MIN
     """An entry with fewer known copies is in `last_copies`."""
     unreadable: Unreadable = field(default_factory=dict)

@@ -82,6 +82,6 @@ class BookieControl(Protocol):
         """Refuse normal adds from now on, over restarts; or take them again."""
 
     async def is_draining(self, bookie_id: BookieId) -> bool | None:
-        """None when there was no answer."""
+        """Whether the bookie drains; None when it did not answer."""
 
     async def close(self) -> None: ...

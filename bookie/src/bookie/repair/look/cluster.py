@@ -26,9 +26,9 @@ class Cluster:
     recovery: RecoverySettings = field(default_factory=lambda: RecoverySettings(attempts=2))
     """Bounds of one ledger's recovery."""
     tables: Tables | None = None
-    """Where very many ledgers are read from at once; None = from the store and the bookies."""
+    """Source of many ledgers and answers as columns; None = the store and the bookies."""
     metadata_url: str = ""
-    """Where other processes open it; "" = none can."""
+    """URL with which other processes open the cluster; "" = none can."""
 
     @property
     def columns(self) -> Tables:

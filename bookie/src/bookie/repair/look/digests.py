@@ -40,7 +40,7 @@ class DigestSettings:
     bytes_per_second: int | None = None
 
     def shared_by(self, parts: int) -> "DigestSettings":
-        """For each of so many processes at once."""
+        """The settings of each process, if this many share the rate."""
         return replace(self, bytes_per_second=share_of(self.bytes_per_second, parts))
 
 
@@ -53,7 +53,7 @@ class CopiesRead:
     unread: EntrySet = EMPTY
     """No answer came, or none that covers them: nothing is known of these."""
     bytes_read: int = 0
-    """Of frames, whatever was in them."""
+    """Bytes of the frames that were read, good or bad."""
 
     def __add__(self, other: "CopiesRead") -> "CopiesRead":
         return CopiesRead(
@@ -84,7 +84,7 @@ class DigestReader:
         self._slots: dict[BookieId, asyncio.Semaphore] = {}
         """Reads that each bookie may be asked for at once."""
         self.bytes_read = 0
-        """Of frames, by all that read through this object."""
+        """Bytes of frames, read by all users of this object."""
 
     async def read(
         self, metadata: LedgerMetadata, bookie_id: BookieId, wanted: EntrySet

@@ -49,7 +49,8 @@ class EntryTables:
         self._looks = DeepLooks(self._auditor, DigestReader(cluster.peers, settings))
 
     async def read(self, ledger_ids: Sequence[LedgerId]) -> EntryColumns:
-        """Those that exist. UnavailableError: no metadata store; a bad bookie is no error."""
+        """Read the ledgers that exist. UnavailableError: no metadata store; a failing bookie is no
+        error."""
         found = await self._auditor.look(ledger_ids)
         looks = list(found.values())
         read = await asyncio.gather(*map(self._looks.read_listed, looks))

@@ -44,17 +44,18 @@ class AdminSettings:
 
     deadline_s: float = 10.0
     slow_deadline_s: float = 60.0
-    """For what reads indexes or syncs disks: availability, clear, flush, record loss."""
+    """Deadline of calls that read indexes or sync disks: availability, clear, flush, record
+    loss."""
     address_ttl_s: float = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A bookie's control plane, and who may ask it now."""
+    """A connection to a bookie's control plane, and a limit on calls at once."""
 
     plane: ControlPlane
     has_tls: bool
-    """As the bookie had registered when this was made."""
+    """Whether the bookie's registration said TLS when this was made."""
     calls: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CALLS_MAX))
 
 

@@ -38,12 +38,13 @@ Looked = Callable[[int], None]
 
 
 class Tables(Protocol):
-    """Where ledgers and answers come from, as columns."""
+    """A source of ledgers and answers as columns."""
 
     async def ledgers(self, ledger_ids: Sequence[LedgerId]) -> LedgerColumns:
-        """Those that exist, with stand-ins for those whose metadata cannot be read.
+        """Columns of the ledgers that exist, with stand-ins for those with unreadable metadata.
 
-        UnavailableError: no metadata store."""
+        UnavailableError: no metadata store.
+        """
 
     async def answers(self, ledgers: LedgerColumns) -> AnswerColumns:
         """What each member answers about each ledger; never an exception for a bad bookie."""
@@ -51,7 +52,7 @@ class Tables(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ClusterTables:
-    """Of a real cluster: metadata store and control planes."""
+    """Reads columns from a real cluster: its metadata store and control planes."""
 
     store: MetadataStore
     control: BookieControl
@@ -89,12 +90,12 @@ def _asked(ledgers: LedgerColumns) -> dict[int, list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a survey is of."""
+    """What a survey covers."""
 
     racks: Racks = NO_RACKS
-    """Where bookies are, and over how many of these places copies have to be spread."""
+    """Racks of the bookies, and how many racks copies must span."""
     instance_id: str = ""
-    """Of the cluster whose ledgers they must be; "" = of any."""
+    """Instance id that the cluster must have; "" = any."""
     digests: DigestSettings | None = None
     """How to read every copy as well; None = by indexes."""
     chosen: Sequence[LedgerId] | None = None
@@ -103,22 +104,22 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class BulkAudit:
-    """What one look made of ledgers: those that are wholly ok are counted, the others named."""
+    """The result of one look at ledgers: wholly ok ones are counted, the others listed."""
 
     counts: AuditCounts = field(default_factory=AuditCounts)
     """Of those that are ok."""
     marked: int = 0
-    """Of those that are ok, how many some bookie holds in limbo or unchecked."""
+    """How many of the ok ledgers some bookie holds in limbo or unchecked."""
     doubtful: tuple[LedgerId, ...] | None = ()
-    """Not ok, to be looked at again; None = all, none was judged."""
+    """Ledgers to look at again; None = all, since none was judged."""
     copies: Mapping[BookieId, int] = field(default_factory=dict)
-    """Of those that are ok, the copies of each bookie that has any."""
+    """Copies on each bookie, of the ok ledgers."""
     misplaced: tuple[LedgerId, ...] = ()
     """Whether ok or not: they do not keep their copies apart (`judge.adherence`)."""
     quorums: Quorums = field(default_factory=dict)
     """Of those that are ok."""
     bytes_read: int = 0
-    """Of a deep look."""
+    """Bytes that a deep look has read."""
 
     @property
     def looked_at(self) -> int:
@@ -127,7 +128,7 @@ class BulkAudit:
 
 
 def total_of(found: Sequence[BulkAudit]) -> BulkAudit:
-    """Of all these looks at different ledgers together."""
+    """The sum of these looks at different ledgers."""
     copies = Counter[BookieId]()
     for one in found:
         copies.update(one.copies)

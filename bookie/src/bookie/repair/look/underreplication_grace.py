@@ -52,7 +52,7 @@ class Grace:
         return self.now_ms - mark.ctime_ms < self.grace_ms
 
     async def excused(self, ledger_ids: Collection[LedgerId]) -> set[LedgerId]:
-        """Those of them whose mark, read now, is young."""
+        """The ledgers whose mark, read again now, is younger than the grace period."""
         if not self.grace_ms or not ledger_ids:
             return set()
         if len(ledger_ids) <= ONE_BY_ONE_MAX:

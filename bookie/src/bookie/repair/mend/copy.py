@@ -38,7 +38,7 @@ from bookie.repair.look.pacing import Paces, Sleep
 from bookie.wire.native import ReadReply, ReadRequest
 
 WINDOWS_AHEAD_MAX: Final = 8
-"""Of one copy: read, and being verified or stored."""
+"""Windows of one copy that are read and being verified or stored."""
 WHOLE_BYTES_MIN: Final = 64 * 1024
 """Smaller frames are joined with their neighbours rather than passed on."""
 
@@ -98,13 +98,13 @@ class _Copy:
     done: list[tuple[int, int, Pattern]] = field(default_factory=list)
     """Runs that the target stored: first id, number of entries, pattern."""
     bytes_copied: int = 0
-    """Of entries in `done`, without headers of frames."""
+    """Bytes of the entries in `done`, without headers of frames."""
     corrupt: dict[tuple[BookieId, EntryId], None] = field(default_factory=dict)
     """Copies that were read and are wrong, each once, in the order in which they were found."""
     refused: Status | None = None
     """What the target answered to the first add that it did not take: no more are sent."""
     why: str = ""
-    """What came first in the way, for people."""
+    """The first obstacle, in words for people."""
 
 
 class Copier:
@@ -120,7 +120,7 @@ class Copier:
         self._peers = peers
         self._settings = settings or CopySettings()
         self._budget = ByteBudget(self._settings)
-        """Of all copies together."""
+        """The budget of all copies together."""
         self._paces = Paces(self._settings.bytes_per_second, sleep=sleep)
 
     async def copy(
@@ -192,7 +192,7 @@ class Copier:
         return job.refused is None
 
     async def _read(self, job: _Copy, source: BookieId, wanted: EntrySet) -> ReadReply | None:
-        """None when this source is of no more use."""
+        """Read entries from a source; None when the source cannot give any more."""
         request = ReadRequest(
             job.metadata.ledger_id, wanted.first, wanted.last, self._settings.read_bytes, job.key
         )

@@ -43,7 +43,7 @@ Held = dict[tuple[BookieId, LedgerId], Holding]
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """Who leaves, and who may take over."""
+    """Which bookie leaves, and which may take over."""
 
     leaving: BookieId
     candidates: Sequence[BookieId]
@@ -60,11 +60,11 @@ class _Move:
     look: Look
     """The metadata that the moves change, and what its members held then."""
     moves: tuple[Move, ...]
-    """At least one."""
+    """The moves; there is at least one."""
     owed: dict[BookieId, EntrySet]
-    """What each target has to hold before it is named, without what is lost."""
+    """What each target must hold before the metadata names it, without lost entries."""
     lost: dict[BookieId, EntrySet]
-    """What of its share is in a loss record and nowhere else."""
+    """Entries of each target's share that are only in a loss record."""
     must_start_over: bool = False
     """Somebody else changed its metadata first."""
 
@@ -209,7 +209,8 @@ class LedgerMoves:
         ledger.outcome.add_copied(target, copied)
 
     async def _flush(self, ledgers: Sequence[_Move]) -> None:
-        """Also where nothing was copied now: an earlier run may have been cut off before this."""
+        """Flush all targets, even without new copies: an earlier run may have ended before its
+        flush."""
         failed = await self.cluster.flush(
             {t for one in ledgers for t, owed in one.owed.items() if owed}
         )
@@ -321,7 +322,7 @@ def _targets(ledger: _Move) -> str:
 
 
 def _known_lost(look: Look) -> EntrySet:
-    """In a loss record, and no copy has turned up."""
+    """Entries in a loss record of which no bookie has a copy."""
     lost, held = EMPTY, EMPTY
     for holding in look.holdings.values():
         lost, held = lost | holding.lost, held | holding.entries

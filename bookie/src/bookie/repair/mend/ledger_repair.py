@@ -47,7 +47,7 @@ class RepairSettings:
     """Read every copy and replace those whose digest is wrong; None = trust the indexes."""
 
     def shared_by(self, parts: int) -> "RepairSettings":
-        """For each of so many processes at once: no bookie gets more than its rate of them all."""
+        """The settings of each process, if this many run at once and together keep to the rate."""
         copy = replace(self.copy, bytes_per_second=share_of(self.copy.bytes_per_second, parts))
         digests = self.digests and self.digests.shared_by(parts)
         return replace(self, copy=copy, digests=digests)

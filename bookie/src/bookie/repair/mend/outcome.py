@@ -18,34 +18,33 @@ class LedgerTask:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of `ledger_id`, up to but not including flush, loss records and clearing of
-    marks."""
+    """What the work on `ledger_id` did, before flush, loss records and clearing of marks."""
 
     ledger_id: LedgerId
     state_before: str = ""
     """OPEN, IN_RECOVERY, CLOSED, DELETED or UNREADABLE (its metadata); "" = not looked at yet."""
     moved: bool = False
-    """By this run: a bookie that is to leave is a member no more."""
+    """Whether this run replaced the leaving bookie in it."""
     recovered: bool = False
-    """Fenced, recovered and closed by this run."""
+    """Whether this run fenced, recovered and closed it."""
     entries_recovered: int = 0
-    """Written back by that recovery."""
+    """Entries that the recovery wrote back."""
     entries_copied: int = 0
-    """To bookies that lacked them; an entry counts once for each of these."""
+    """Entries copied to bookies that lacked them, counted once for each such bookie."""
     bytes_copied: int = 0
-    """Of these entries, without the headers of frames."""
+    """Bytes of these entries, without the headers of frames."""
     corrupt_copies: int = 0
     """Copies that were read as a source, and whose digest is wrong."""
     corrupt_found: int = 0
     """Copies that a deep look found to be corrupt."""
     corrupt_replaced: int = 0
-    """Those of `corrupt_found` that are good now."""
+    """How many of `corrupt_found` were replaced by good copies."""
     reason: str = ""
-    """What is in the way, as in `blocked` of the result object; "" = nothing."""
+    """Why it is blocked, as in `blocked` of the result object; "" = it is not."""
     message: str = ""
     """Says the reason as a sentence for people; "" without a reason."""
     version: int = -1
-    """Of the metadata that it was judged by; -1 = it was not judged."""
+    """Version of the metadata by which it was judged; -1 = it was not judged."""
     possible_loss_from: int = -1
     """The entry that its recovery could not decide; -1 = none (S33)."""
     waiting_for: tuple[str, ...] = ()
@@ -56,7 +55,7 @@ class Outcome:
     """Its entries by class, after recovery and before copying."""
 
     def block(self, reason: str, message: str) -> None:
-        """Say what is in the way; the first thing counts."""
+        """Set why it is blocked; only the first reason is kept."""
         if not self.reason:
             self.reason, self.message = reason, message
         self._check()

@@ -16,13 +16,13 @@ from bookie.wire.admin.request_answer import RetractionAnswer
 
 @dataclass(frozen=True, slots=True)
 class LossRetraction:
-    """What became of the records of one ledger."""
+    """The result of withdrawing the loss records of one ledger."""
 
     ledger_id: LedgerId
     answers: dict[BookieId, RetractionAnswer]
-    """Of each bookie that had a record."""
+    """The answer of each bookie that had a record."""
     silent: tuple[BookieId, ...]
-    """Who did not say whether it has one."""
+    """Bookies that did not say whether they have a record."""
 
     @property
     def refused(self) -> dict[BookieId, str]:

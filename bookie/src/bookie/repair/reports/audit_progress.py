@@ -27,9 +27,9 @@ class AuditProgress:
         self._again = again
         self._clock = clock
         self._began_at = clock()
-        """When the first ledger was begun, by `clock`: the time left is reckoned from here."""
+        """When the work began, by `clock`; the time left is computed from it."""
         self._pace = LinePace(LIVE_EVERY_S)
-        """When the next line of progress is due."""
+        """Decides when the next line of progress is due."""
 
     def reached(self, ledgers: int) -> None:
         """See `Looked`."""

@@ -109,7 +109,7 @@ def updated(
 
 
 class Keeper(Protocol):
-    """Where a history is kept."""
+    """Stores a history."""
 
     async def update(self, change: Callable[[History], Update]) -> Update:
         """Read, change, write; durable when it returns."""
@@ -144,7 +144,8 @@ class InFile:
 
 @dataclass(frozen=True, slots=True)
 class InStore:
-    """Beside the ledgers, compressed, by compare-and-set: of two audits at once both are heard."""
+    """Stores the history in the metadata store, compressed, by compare-and-set: no update is
+    lost."""
 
     store: MetadataStore
 

@@ -108,7 +108,7 @@ def _other_keys(others: OtherFindings) -> Iterable[Key]:
 
 
 class _FindingCheck:
-    """Which findings of before this audit could not have seen, though they were there."""
+    """Decides which former findings this audit could not see although they may still exist."""
 
     def __init__(
         self, found: Audit, before: History, *, is_deep: bool, chosen: Collection[LedgerId] | None

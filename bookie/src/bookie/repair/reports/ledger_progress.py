@@ -31,11 +31,11 @@ class Progress:
     total: int
     began_at: float
     ledgers: int = 0
-    """Done by now."""
+    """Ledgers that are done."""
     entries: int = 0
-    """Written back or copied by now."""
+    """Entries written back or copied so far."""
     bytes_copied: int = 0
-    """Of these entries, in bytes."""
+    """Bytes of these entries."""
 
     def add(self, outcomes: Sequence[Counted]) -> None:
         self.ledgers += len(outcomes)
@@ -43,7 +43,7 @@ class Progress:
         self.bytes_copied += sum(outcome.bytes_copied for outcome in outcomes)
 
     def seconds_left(self, now: float) -> float | None:
-        """None as long as nothing is done."""
+        """Estimate of the seconds left; None as long as no ledger is done."""
         if not self.ledgers:
             return None
         return (self.total - self.ledgers) * (now - self.began_at) / self.ledgers
@@ -90,10 +90,10 @@ class LedgerProgress:
         self._say = say
         self._clock = clock
         self._pace = LinePace(LIVE_EVERY_S)
-        """When the next line of progress is due."""
+        """Decides when the next line of progress is due."""
 
     def expect(self, ledgers: int) -> None:
-        """So many more than was known at first."""
+        """Add ledgers to the total that were not known at first."""
         self.progress.total += ledgers
 
     def count(self, outcomes: Sequence[Counted]) -> None:

@@ -34,15 +34,15 @@ class ProgressLine(str):
 
 
 class LinePace:
-    """Which lines of progress are due: one in so many seconds, and always the last one."""
+    """Decides which lines of progress are due: one every `every_s` seconds, and always the last."""
 
     def __init__(self, every_s: float) -> None:
         self._every_s = every_s
         self._said_at = float("-inf")
-        """When the last line was said, by the caller's clock; -inf: none was."""
+        """When the last line was due, by the caller's clock; -inf: none was."""
 
     def is_due(self, now: float, *, is_last: bool) -> bool:
-        """A line that is due is taken for said."""
+        """Whether a line is due now; a line that is due counts as printed."""
         is_due = is_last or now - self._said_at >= self._every_s
         if is_due:
             self._said_at = now
@@ -79,13 +79,13 @@ class LineWriter:
         self._stream = stream
         self._is_terminal = stream.isatty()
         self._is_silent = not (always or self._is_terminal)
-        """Nobody reads: neither a terminal nor asked for."""
+        """True if nothing is printed: the stream is no terminal and lines were not asked for."""
         self._stamped = stamped
         self._clock = clock
         self._is_live = False
-        """The last line has no end yet: the next one overwrites it."""
+        """True if the last line has no newline yet, and the next line overwrites it."""
         self._pace = LinePace(0.0 if self._is_terminal else PLAIN_EVERY_S)
-        """When the next line of progress is due."""
+        """Decides when the next line of progress is due."""
 
     def __call__(self, line: str) -> None:
         if self._is_silent:
@@ -106,4 +106,4 @@ Say = Callable[[str], None]
 
 
 def say_nothing(_line: str) -> None:
-    """Nobody watches."""
+    """Print nothing."""

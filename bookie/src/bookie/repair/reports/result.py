@@ -143,12 +143,12 @@ def write_whole(path: Path, text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The begin of a run: what its result object says of it, and how long it took."""
+    """The start of a run, from which the result object gets its times."""
 
     run_id: str
     """Random, to tell runs apart."""
     at_ms: int
-    """Since 1970, by the machine's clock."""
+    """Milliseconds since 1970, by the machine's clock."""
     clock: float
     """The monotonic clock then, in seconds."""
 

@@ -29,7 +29,7 @@ from bookie.repair.look.cluster import Cluster
 
 Value = TypeVar("Value")
 Opening = Callable[[str], AbstractAsyncContextManager[Cluster]]
-"""From a URL to a cluster."""
+"""Opens the cluster at a URL."""
 
 LEDGERS_DDL: Final = (
     "ledger_id long not null, version long not null, closed boolean not null, "
@@ -56,7 +56,7 @@ class BlockingCluster:
         self._runner = asyncio.Runner()
         self._opening = opening(metadata_url)
         self._cluster: Cluster | None = None
-        """None until the first use, and after the end."""
+        """The open cluster; None before the first use and after the end."""
 
     def __enter__(self) -> "BlockingCluster":
         try:

@@ -59,7 +59,7 @@ OWN_ERRORS: Final = {
     f"{kind.__module__}.{kind.__name__}": kind
     for kind in (InconsistentError, MetadataFormatError, SettingsError, UnavailableError)
 }
-"""By their names in the traceback of a task, which is all that Spark brings of its error."""
+"""Our errors by their names in a task's traceback, since Spark reports nothing else of an error."""
 Result = TypeVar("Result")
 Value = TypeVar("Value")
 Work = Callable[[Sequence[Item]], Coroutine[Any, Any, list[Outcome]]]
@@ -86,13 +86,13 @@ class SparkEngine:
         if not cluster.metadata_url:
             raise BadRequestError(f"engine {choice.name}: only this process can reach the cluster")
         self.spark_app_id: str | None = None
-        """None until the session has begun."""
+        """Id of the Spark application; None until the session has begun."""
         self.executors: frozenset[str] = frozenset()
         """Names of executors that were ever seen."""
         self._choice, self._cluster, self._same, self._say = choice, cluster, same, say
         self._source = source
         self._session: Any = session
-        """None = Spark is not started."""
+        """The Spark session; None = Spark is not started."""
         self._own: AbstractContextManager[SparkSession] | None = None
         """The session that this engine started, to be ended with it."""
 

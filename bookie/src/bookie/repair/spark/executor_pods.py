@@ -53,7 +53,7 @@ class ServedPods:
 
     def __init__(self, namespace: str) -> None:
         self._path = f"/api/v1/namespaces/{quote(namespace)}/pods"
-        """Of pods of the namespace, below the API server's address."""
+        """URL path of the namespace's pods at the API server."""
 
     def list(self, selector: str) -> list[Mapping[str, Any]]:
         answer = self._ask("get", self._path, label_selector=selector, limit=PODS_MAX)
@@ -136,7 +136,7 @@ class ExecutorDeadline:
     def __init__(self, deadline_s: float, *, now: float) -> None:
         self._deadline_s = deadline_s
         self._alone_since = now
-        """When an executor was last there, or the work began."""
+        """When an executor was last seen, or the work began."""
 
     def is_over(self, executors: int, *, now: float) -> bool:
         """True when none has been there for longer than the deadline."""
@@ -146,7 +146,8 @@ class ExecutorDeadline:
 
 
 def no_executors(driver: DriverPod, why: str, story: str) -> str:
-    """That the work was given up, why, and what is known of the pods."""
+    """The message when the work was given up without executors: why, and the state of their
+    pods."""
     return (
         f"{why}; {driver.executors} executors of image {driver.image} were asked for in namespace "
         f"{driver.namespace}. {story or 'Nothing is known of their pods.'}"
@@ -154,7 +155,7 @@ def no_executors(driver: DriverPod, why: str, story: str) -> str:
 
 
 def story_of(pods: Iterable[Mapping[str, Any]]) -> str:
-    """Each pod's trouble, the latest pods first; they all have the same, as a rule."""
+    """Why each pod does not run, newest pods first; usually all for the same reason."""
     lines = [f"{pod['metadata']['name']}: {trouble_of(pod)}" for pod in pods]
     if not lines:
         return "no executor pod exists"
@@ -163,7 +164,7 @@ def story_of(pods: Iterable[Mapping[str, Any]]) -> str:
 
 
 def trouble_of(pod: Mapping[str, Any]) -> str:
-    """Why this pod does not run, as Kubernetes says it; its phase when it says nothing."""
+    """Why a pod does not run, in the words of Kubernetes; its phase if there are none."""
     status = pod.get("status") or {}
     for container in status.get("containerStatuses") or ():
         state = container.get("state") or {}

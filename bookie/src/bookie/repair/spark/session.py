@@ -107,7 +107,8 @@ def _session(driver: DriverPod | None) -> Iterator[SparkSession]:
 
 @contextmanager
 def _set(variable: str, value: str) -> Iterator[None]:
-    """For a while: a path in it may go with the scratch folder."""
+    """Set a variable within the block only, since the path may be deleted with the scratch
+    folder."""
     given = os.environ.get(variable)
     os.environ[variable] = value
     try:
@@ -153,13 +154,13 @@ class _Watch:
         self._over = threading.Event()
         self._say = say
         self._said = ""
-        """The line of progress that was said last."""
+        """The line of progress that was printed last."""
         self._driver = driver
-        """None: the work runs on this machine, and needs no executors' pods."""
+        """The driver's pod; None: the work runs on this machine, without executor pods."""
         self._story = ""
-        """What held the executors' pods up when there was none last."""
+        """Why there was no executor pod at the last look."""
         self._gave_up = False
-        """The session was ended because its executors did not come."""
+        """Whether the session was ended because no executors came."""
         if driver is not None:
             self._pods = ExecutorPods(driver)
             self._patience = ExecutorDeadline(driver.start_deadline_s, now=time.monotonic())
@@ -174,7 +175,7 @@ class _Watch:
                     self._look_after_executors()
 
     def end(self) -> None:
-        """The work is over, well or not."""
+        """End the watch, after success or failure of the work."""
         self._over.set()
         if self._driver is not None:
             try:
@@ -183,7 +184,7 @@ class _Watch:
                 self._say(f"executor pods may be left: {error}")
 
     def why_no_executors(self, error: Exception) -> str | None:
-        """In words, when the work ended for lack of executors."""
+        """Why the work ended without executors, in words; None if that was not the reason."""
         if self._driver is None:
             return None
         if self._gave_up:

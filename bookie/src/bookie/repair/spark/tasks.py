@@ -32,9 +32,9 @@ FOLLOW_EVERY_S: Final = 0.5
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Task = Callable[[Iterable[pa.RecordBatch]], Iterator[Result]]
-"""From rows to results, in a worker of Spark."""
+"""A function in a Spark worker, from rows to results."""
 Worker = Callable[[Cluster], Callable[[Sequence[Item]], Coroutine[Any, Any, Result]]]
-"""From a cluster to what works on one part of the ledgers."""
+"""Makes the function that works on one part of the ledgers of a cluster."""
 ROW_SCHEMA: Final = pa.schema(
     [("result", pa.binary()), ("executor", pa.string()), ("tries", pa.int64())]
 )
@@ -63,7 +63,8 @@ def workers(spark: SparkSession) -> int:
 
 
 def executor_name() -> str:
-    """Where a task runs: the pod of its executor, its executor on this machine, or this machine."""
+    """Name of the place where a task runs: its executor's pod, its executor here, or this
+    machine."""
     if pod := os.environ.get("SPARK_EXECUTOR_POD_NAME"):
         return pod
     # An executor of a local cluster works in a folder of its own, named by its number.
@@ -72,7 +73,7 @@ def executor_name() -> str:
 
 
 class Results(AccumulatorParam):  # type: ignore[misc]
-    """What tasks have made: Spark brings it to the driver as each of them ends, once."""
+    """Results of tasks; Spark brings each task's to the driver once, when the task ends."""
 
     def zero(self, value: list[Any]) -> list[Any]:
         return []
@@ -84,11 +85,11 @@ class Results(AccumulatorParam):  # type: ignore[misc]
 
 @dataclass(frozen=True, slots=True)
 class ActionResult(Generic[Result]):
-    """What came of one action."""
+    """The results of one Spark action."""
 
     results: list[Result]
     tried_again: list[Result]
-    """Those of tasks that did not end at the first try, and know only what their own did."""
+    """Results of repeated tasks, which know only what their last try did."""
     executors: frozenset[str]
 
 
