@@ -128,7 +128,8 @@ class StockBookie:
     flags: tuple[str, ...]
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        """Its file. `settings`: beyond addresses and folders, by Apache's names."""
+        """Write its settings file. `settings`: more settings than addresses and folders, by
+        Apache's names."""
         self.folder.mkdir()
         every = {
             "metadataServiceUri": f"zk+hierarchical://{self.root}",
@@ -143,7 +144,7 @@ class StockBookie:
         self.file.write_text("".join(lines), encoding="utf-8")
 
     def create_cluster(self) -> None:
-        """ZooKeeper gets the cluster's layout; once, before its first bookie starts."""
+        """Write the cluster's layout to ZooKeeper; call it once, before the first bookie starts."""
         words = ["-conf", str(self.file), "initnewcluster"]
         run_command(["java", *self._words("org.apache.bookkeeper.bookie.BookieShell", words)])
 
@@ -157,5 +158,5 @@ class StockBookie:
 
     @property
     def file(self) -> Path:
-        """Its settings."""
+        """Its settings file."""
         return self.folder / "bookie.properties"

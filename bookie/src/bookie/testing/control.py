@@ -227,7 +227,7 @@ class FakeControl:
         return None if bookie is None else bookie_id in self.draining
 
     async def close(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: there is nothing to close."""
 
 
 def _entries(ledger: FakeLedger) -> EntrySet:

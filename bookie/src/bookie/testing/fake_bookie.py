@@ -46,7 +46,8 @@ class FakeLedger:
     durable: set[EntryId] = field(default_factory=set)
     unreadable: set[EntryId] = field(default_factory=set)
     rejected: set[EntryId] = field(default_factory=set)
-    """Of the unreadable, those that the bookie itself found to be wrong: not listed any more."""
+    """Unreadable entries that the bookie itself found to be wrong; it does not list them any
+    more."""
 
     @property
     def lac(self) -> EntryId:
@@ -78,12 +79,12 @@ class FakeBookie:
 
     # Who it is
     def identity(self, cluster: str) -> Identity:
-        """As a bookie of the cluster with this instance id."""
+        """Its identity, as a bookie of the cluster with this instance id."""
         return Identity(cluster, self.bookie_id, self.boot_epoch)
 
     @property
     def properties(self) -> dict[str, str]:
-        """Of its registration."""
+        """Properties in its registration."""
         return {BOOT_EPOCH_PROPERTY: str(self.boot_epoch)}
 
     # What the wire asks, ruled by the real admission rules

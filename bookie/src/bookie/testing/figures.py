@@ -1,4 +1,4 @@
-"""What a proving command found: one JSON file, and one last line for whoever ran it.
+"""What a proving command found: one JSON file, and one last line for the person who ran it.
 
 The commands are `make model`, `sim`, `mutants`, `crash-images`, `soak`. `docs/safety.md` shows the
 figures of such files; nobody types them. Each says what code it speaks of: the revision, and the
@@ -36,7 +36,7 @@ PROJECT: Final = Path(__file__).parents[4] / "pyproject.toml"
 
 
 def core_digest() -> str:
-    """Which core this is: the same for the same sources, whatever the commit."""
+    """A digest of the core's sources, which does not depend on the commit."""
     root = Path(str(bookie.__file__)).parent
     paths = [path for package in CORE for path in (root / package).rglob("*.py")]
     paths += [root / name for name in SHARED]

@@ -29,13 +29,13 @@ class InlineFlusher:
         self._is_over = False
 
     def start(self) -> None:
-        """Nothing runs by itself."""
+        """Do nothing: no thread runs."""
 
     def wake(self) -> None:
         """`has_work` says it again when somebody asks."""
 
     def tell(self) -> None:
-        """Who waits here looks after every step."""
+        """Do nothing: a waiting caller checks after every step."""
 
     def wait_until(self, holds: Callable[[], bool]) -> None:
         """See Flusher."""

@@ -21,11 +21,11 @@ from bookie.metadata.embedded import free_port
 REALM: Final = "FLEET.TEST"
 OTHER: Final = "OTHER.TEST"
 HOST: Final = loopback()
-"""Of principals of bookies: Java's client takes it as it is in the registration."""
+"""Host in the principals of bookies: Java's client uses it as it is in the registration."""
 REALMS: Final = (REALM, OTHER)
 PROGRAMS: Final = ("krb5kdc", "kdb5_util", "kadmin.local", "kinit", "kvno")
 ADMIN_FOLDERS: Final = "/usr/sbin:/usr/lib/mit/sbin:/sbin"
-"""Where they are besides those of PATH."""
+"""Folders of these programs, in addition to PATH."""
 SKEW_S: Final = 300
 """How far apart clocks may be, unless a test wants it otherwise."""
 CONNECT_WAIT_S: Final = 20.0
@@ -33,18 +33,18 @@ CONNECT_INTERVAL_S: Final = 0.02
 
 
 class NoKdcError(Exception):
-    """A program is missing; the sentence names it."""
+    """A program is missing; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kdc:
-    """A running one; a context manager."""
+    """A running KDC; a context manager."""
 
     folder: Path
     port: int
     process: subprocess.Popen[bytes]
     environment: Mapping[str, str] = field(repr=False)
-    """Of programs that are to use it."""
+    """Environment for programs that use it."""
 
     @classmethod
     def start(cls, folder: Path) -> "Kdc":

@@ -97,9 +97,10 @@ class FaultyStore:
         self._stale: dict[LedgerId, Versioned[LedgerMetadata]] | None = None
 
     async def freeze_ledgers(self) -> None:
-        """From now on reads and listings of ledgers show today's state: a lagging replica.
+        """Freeze what reads and listings of ledgers show, as a lagging replica does.
 
-        A barrier ends it."""
+        A barrier ends it.
+        """
         ids = [ledger_id async for ledger_id in self.inner.ledger_ids()]
         self._stale = {ledger_id: await self.inner.read_ledger(ledger_id) for ledger_id in ids}
 

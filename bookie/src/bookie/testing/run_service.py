@@ -31,7 +31,7 @@ Before = Callable[[], Awaitable[None]]
 
 
 async def at_once() -> None:
-    """Nothing comes before an answer."""
+    """Answer at once: wait for nothing."""
 
 
 @asynccontextmanager

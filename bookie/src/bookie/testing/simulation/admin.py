@@ -101,16 +101,16 @@ _Reply = tuple[Metadata, bytes]
 
 
 class NoProbes:
-    """Nobody asks over HTTP in the simulation."""
+    """A replacement for the HTTP server, which nobody uses in the simulation."""
 
     def __init__(self, _state: BookieState, _gauges: MeasureGauges, *_others: object) -> None:
-        """Takes what the real one takes."""
+        """Accepts the same arguments as the real one."""
 
     async def start(self, _host: str, port: int) -> int:
         return port
 
     async def stop(self) -> None:
-        """Nothing listens."""
+        """Do nothing: nothing listens."""
 
 
 class Channel:
@@ -121,7 +121,7 @@ class Channel:
         self._target = target
 
     async def close(self, _grace: float | None = None) -> None:
-        """Nothing is open between calls."""
+        """Do nothing: nothing is open between calls."""
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
         if method not in _REQUESTS:

@@ -31,11 +31,12 @@ from bookie.testing.simulation.plan import Scale
 from bookie.testing.simulation.process import Process
 
 BOOT_OPERATIONS: Final = 100
-"""Of a boot, on disks and metadata store, until one has been counted; of a stop a quarter."""
+"""Assumed operations of a boot on disks and metadata store, until a boot was counted; a stop has a
+quarter."""
 RESTART_S: Final = 0.3
-"""After an end that nobody asked for; a platform's back-off."""
+"""Seconds until the platform restarts a bookie after an unplanned end."""
 KILLED: Final = -9
-"""As the platform sees that exit."""
+"""Exit code of a killed process, as the platform sees it."""
 _KIB: Final = 1024
 MakeStore = Callable[[Process], SimStore]
 
@@ -104,23 +105,24 @@ class SimBookie:
         self._host = elsewhere or name
         self._lock = OtherMachine if elsewhere else NoLock
         self.mode = scale.mode
-        """Of the life it leads, or of the next one."""
+        """Durability mode of its present life, or of the next one."""
         self.settings, self.boot_settings = settings_of(name, scale, scale.mode, host=self._host)
         self.disk = MachineDisk(loop)
         self.process: Process | None = None
         self.bookie: Bookie | None = None
         self.store: SimStore | None = None
         self.is_wanted = True
-        """The platform starts it whenever it is not there."""
+        """Whether the platform starts it whenever it does not run."""
         self.ended_in_doubt = False
-        """A boot or a stop of its own went wrong: its next boot may doubt what nobody has lost."""
+        """Whether a boot or stop failed without a fault: its next boot may doubt entries that are
+        not lost."""
         self.is_doomed = False
-        """A fault is under way at whose end it will have forgotten."""
+        """Whether a fault is in progress after which it will have forgotten entries."""
         self.lives = 0
         self.exit_code: int | None = None
-        """Of the last life that has ended; KILLED when it came to no end of its own."""
+        """Exit code of its last life; KILLED if the process did not end by itself."""
         self.crashes_at: dict[str, int] = {}
-        """Before which operations, and at which named places, power went."""
+        """How often power failed, by operation or named place."""
         self._scale = scale
         self._loop = loop
         self._network = network
@@ -132,11 +134,11 @@ class SimBookie:
         self._armed: Callable[[str], None] | None = None
         self._left = 0
         self.boot_operations = BOOT_OPERATIONS
-        """Of its last whole boot, on disks and metadata store."""
+        """Operations of its last complete boot, on disks and metadata store."""
         self.stop_operations = BOOT_OPERATIONS // 4
-        """Of its longest stop."""
+        """Operations of its longest stop."""
         self._operations = 0
-        """Since it last began to boot or to stop."""
+        """Operations since it last began to boot or to stop."""
         self._is_booting = False
         self._point = ""
 
@@ -172,13 +174,13 @@ class SimBookie:
 
     @property
     def ledgers(self) -> set[LedgerId] | None:
-        """Of which anything is here, tombstones too; None while nobody can say."""
+        """Ledgers of which it has anything, also tombstones; None while that is not known."""
         booted = self.bookie.control.booted if self.is_serving and self.bookie else None
         return None if booted is None else set(booted.storage.ledger_ids())
 
     @property
     def tombstones(self) -> set[LedgerId] | None:
-        """Ledgers that it has collected; None while nobody can say."""
+        """Ledgers that it has collected; None while that is not known."""
         booted = self.bookie.control.booted if self.is_serving and self.bookie else None
         if booted is None:
             return None
@@ -193,25 +195,25 @@ class SimBookie:
 
     @property
     def extent(self) -> object:
-        """How far it has written; None while nobody can say."""
+        """How far it has written; None while that is not known."""
         booted = self.bookie.control.booted if self.is_serving and self.bookie else None
         return None if booted is None else booted.storage.extent
 
     @property
     def generation(self) -> int:
-        """The one that its disks have; 0 while nobody can say."""
+        """The generation on its disks; 0 while it is not known."""
         booted = self.bookie.control.booted if self.is_serving and self.bookie else None
         marker = booted.markers.current if booted is not None else None
         return 0 if marker is None else marker.generation
 
     @property
     def confirmed_until(self) -> float:
-        """When its lease ends, by its clock: each turn that the store confirms puts it off."""
+        """When its lease ends, by its clock; each confirmation by the store extends it."""
         return -math.inf if self.bookie is None else self.bookie.state.lease_until
 
     @property
     def leased_from_now(self) -> float:
-        """When a lease ends whose turn begins now, by its clock."""
+        """When a lease would end that is confirmed from now on, by its clock."""
         if self.bookie is None:
             return math.inf
         return self.bookie.state.clock() + self.settings.lease.seconds
@@ -349,7 +351,7 @@ class SimBookie:
             self._gone(process)
 
     def change_mode(self, mode: str) -> None:
-        """Its next life promises durability in another way; while it is down."""
+        """Set the durability mode of its next life; call it while it is down."""
         assert not self.is_up
         self.mode = mode
         self.settings, self.boot_settings = settings_of(
@@ -357,7 +359,7 @@ class SimBookie:
         )
 
     def sleep(self) -> None:
-        """Its process stops for a while; the store ends the session of one that is silent."""
+        """Stop its process for a while; the store ends the session of a silent process."""
         process, store = self.process, self.store
         if process is None:
             return
@@ -487,7 +489,7 @@ class SimBookie:
             self.disk.damage(path, at, bytes([content[at] ^ 0x55]))
 
     def mend(self) -> None:
-        """Its disks are good and have room again, and it runs."""
+        """Make its disks good and give them space again, and let it run."""
         self.wake()
         self.disarm()
         self.disk.broken.clear()

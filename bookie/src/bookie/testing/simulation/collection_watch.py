@@ -29,17 +29,18 @@ class CollectionWatch:
         self._now = now
         self._patience_s = patience_s
         self.mislaid: set[LedgerId] = set()
-        """Ledgers that were missing for so long that their entries could rightly go."""
+        """Ledgers that were missing so long that bookies could rightly remove their entries."""
         self._standing: dict[Tombstone, float] = {}
-        """Of ledgers that are there again: since when it serves with it, as far as was seen."""
+        """Tombstones of ledgers that exist again, and since when their bookie was seen serving with
+        them."""
         self._told: set[Tombstone] = set()
 
     def mislay(self, ledger_ids: Iterable[LedgerId]) -> None:
-        """The store has lost them, and nobody can tell that from a deletion."""
+        """Note that the store has lost these ledgers, which looks the same as a deletion."""
         self.mislaid.update(ledger_ids)
 
     def look(self) -> None:
-        """A bookie that does not serve now says nothing."""
+        """Check all serving bookies now."""
         for bookie in self._bookies:
             found = bookie.tombstones
             if found is None:

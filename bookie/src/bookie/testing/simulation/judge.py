@@ -41,9 +41,9 @@ from bookie.testing.simulation.visitors import copies_missing
 OLDER: Final = frozenset({"put-back", "twin"})
 """Faults after which disks are older than what the store knows of them."""
 BEYOND: Final = 3
-"""How far beyond the end of a ledger somebody asks."""
+"""How many entries beyond the end of a ledger are requested."""
 HEAL_S: Final = 200.0
-"""After healing, everything must be well within so long."""
+"""Seconds after healing within which everything must work."""
 WRITE_S: Final = 15.0
 """Within so long it takes a few entries and closes their ledger, once its bookies have looked for
 space again: whoever found none does so at its next checkpoint."""
@@ -67,7 +67,7 @@ class Judge:
         self._history = shared.history
         self._faults = faults
         self._began = asyncio.get_running_loop().time()
-        """When the judge came, in seconds of the loop: its patience counts from here."""
+        """When the judge started, by the loop's clock; its time limit counts from here."""
 
     async def run(self, store: MetadataStore) -> None:
         """The demands, one after the other."""
@@ -190,7 +190,7 @@ class Judge:
             self._history.violate(f"a healed cluster does not take entries: {error!r}")
 
     async def _new_ledger(self, client: Client) -> LedgerWriter:
-        """Once enough bookies are registered again: lost sessions take a while to come back."""
+        """Create a ledger once enough bookies are registered again: lost sessions take a while."""
         scale = self._plan.scale
         while True:
             try:
@@ -247,7 +247,8 @@ class Judge:
             self._history.check_readable(ledger_id, found)
 
     async def _read_beyond(self, reader: LedgerReader) -> None:
-        """Nobody is shown what lies beyond the end, whatever bookies still have of it."""
+        """Check that reads beyond the end show nothing, even if bookies still have entries
+        there."""
         beyond = EntryId(reader.last_entry_id + 1)
         try:
             found = await reader.read(beyond, EntryId(beyond + BEYOND))

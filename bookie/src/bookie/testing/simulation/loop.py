@@ -17,11 +17,11 @@ from typing import Any, Final, Protocol
 from bookie.testing.simulation.transport import Server, Transports
 
 TURNS_MAX: Final = 5_000_000
-"""Of one simulation; more is a retry without end."""
+"""Turns of one simulation, at most; more means an endless retry."""
 
 
 class Stuck(AssertionError):
-    """Nothing is left to happen though somebody waits, or there is no end of happening."""
+    """Nothing can happen any more although a task waits, or events never end."""
 
 
 class Owner(Protocol):
@@ -29,7 +29,7 @@ class Owner(Protocol):
 
     @property
     def title(self) -> str:
-        """Of this process alone, also among those of its name."""
+        """A title that is unique, even among processes of the same name."""
 
     @property
     def is_alive(self) -> bool: ...
@@ -60,7 +60,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self.set_task_factory(_owned_task)
         self.set_exception_handler(self._broke)
         self._held: dict[Owner, list[asyncio.Handle]] = {}
-        """Of each process that sleeps: what it will do when it wakes."""
+        """Sleeping processes, with what each will do when it wakes."""
         self.dead: set[str] = set()
         """Titles of the processes that are gone; their tasks have them as names."""
         self.defects: list[str] = []
@@ -98,7 +98,7 @@ class SimLoop(asyncio.BaseEventLoop):
             raise Stuck(f"no end after {TURNS_MAX} turns: a retry without end")
 
     def put_to_sleep(self, owner: Owner) -> None:
-        """Nothing of this process runs until `wake`, as after SIGSTOP; its timers go on."""
+        """Stop this process until `wake`, as SIGSTOP does; its timers keep running."""
         self._held.setdefault(owner, [])
 
     def wake(self, owner: Owner) -> None:

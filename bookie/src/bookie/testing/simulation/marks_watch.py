@@ -38,14 +38,14 @@ class MarksWatch:
         self._history = history
         self._wiretap = wiretap
         self._looked: dict[tuple[str, LedgerId], tuple[int, LedgerMetadata | None, bool]] = {}
-        """Of which life, metadata and mark what a bookie holds was last looked at."""
+        """Life, metadata and mark with which a bookie's entries of a ledger were last checked."""
         self._seen: dict[str, tuple[frozenset[LedgerId], frozenset[LedgerId]]] = {}
         self._known: dict[LedgerId, LedgerMetadata | None] = {}
         """Metadata of marked ledgers at the last look."""
         self._excused: set[str] = set()
 
     def excuse(self, bookie: str) -> None:
-        """Its disks are not to be trusted from now on."""
+        """Excuse a bookie whose disks cannot be trusted from now on."""
         self._excused.add(bookie)
 
     def marks(self) -> set[tuple[str, LedgerId]]:

@@ -42,7 +42,7 @@ STORE: Final = "metadata"
 SESSION_S: Final = 4.0
 """How long a registration outlives its process."""
 PATIENCE_S: Final = 3.0
-"""After how long without an answer a call fails."""
+"""Seconds without an answer after which a call fails."""
 REANNOUNCE_S: Final = 1.0
 LATE_S: Final = 5.0
 """How long after its caller learned that it failed a late write happens, at most."""
@@ -66,7 +66,8 @@ class StoreWeather:
     they were then, and nothing is written.
     """
     stale_since: float | None = None
-    """Since then followers hear nothing: ledgers are read as they were, until a session writes."""
+    """Since when followers get no updates: they show ledgers as they were, until a session
+    writes."""
     past: dict[LedgerId, list[tuple[float, Versioned[LedgerMetadata] | None]]] = field(
         default_factory=dict
     )
@@ -100,9 +101,9 @@ class SimStore:
         self._seen_bookies: Mapping[BookieId, BookieInfo] = {}
         self._is_closed = False
         self.is_asleep = False
-        """Its process is: it says nothing to the store."""
+        """Whether its process sleeps and sends nothing to the store."""
         self._wrote_at = -1.0
-        """When this session last wrote: it has seen all up to then."""
+        """When this session last wrote; it sees everything up to then."""
         self._late: list[asyncio.Task[None]] = []
         self.before_call: Callable[[str], None] = lambda _what: None
         """Called before anything is sent and before a reply is taken; may crash the process."""
@@ -243,7 +244,7 @@ class SimStore:
 
     @property
     def _stale_since(self) -> float | None:
-        """As of when this session reads; None: as it is now."""
+        """The time whose state this session reads; None: the present state."""
         if self._name in self._weather.deposed:
             return self._weather.deposed[self._name]
         since = self._weather.stale_since

@@ -91,11 +91,11 @@ class Network:
         self.slowness: dict[str, float] = {}
         """Process -> by what factor all its messages are late."""
         self.lags: dict[tuple[str, str], float] = {}
-        """From one process to another -> how many seconds messages are late, that way only."""
+        """(Sender, receiver) -> by how many seconds messages are late."""
         self.leaks: dict[tuple[str, str], float] = {}
-        """From one process to another -> the chance that a message is lost, that way only."""
+        """(Sender, receiver) -> the probability that a message is lost."""
         self.forging: dict[str, float] = {}
-        """Bookie -> the chance that an add is changed before it is stored (see `forged`)."""
+        """Bookie -> the probability that an add is changed before it is stored (see `forged`)."""
         self._rng = rng
         self._nobody = contextvars.Context()
         """What is on its way belongs to no process: it arrives though its sender sleeps."""

@@ -32,7 +32,7 @@ class Scale:
     recoverers: int = 0
     deletions: int = 0
     entries: int = 60
-    """Of one ledger, before its writer begins another."""
+    """Entries in a ledger before its writer begins another one."""
     pause_s: float = 0.1
     between_s: float = 1.0
     """Pause between two ledgers of a writer, at most."""
@@ -65,9 +65,9 @@ class Scale:
     writes_again: int = 0
     """Entries that somebody writes when all is healed."""
     payload_bytes: int = 0
-    """Of an entry, at least."""
+    """Minimum bytes of an entry."""
     mends_every: int = 0
-    """Of so many looks of the repairer one repairs every ledger, marked or not; 0: none does."""
+    """One in this many passes of the repairer repairs every ledger, marked or not; 0: none does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +132,11 @@ CRASHES: Final = frozenset(
         "stop-boot", "cut-stop", "cut-answer", "cut-checkpoint",
     }
 )  # fmt: skip
-"""Those that take nothing of what its mode has synced."""
+"""Faults that destroy nothing that the mode has synced."""
 LASTING: Final = frozenset({"bit-flip", "bit-rot", "lying-sync", "forge"})
-"""What no repair mends: the budget is used up by one for good."""
+"""Faults that no repair undoes: each uses up one of the budget permanently."""
 
 
 def described(faults: Sequence[Fault]) -> list[dict[str, Any]]:
-    """For people."""
+    """The faults as dictionaries, for people."""
     return [asdict(fault) for fault in faults]

@@ -80,10 +80,11 @@ class End(asyncio.Transport):
         self.peer: End
         self.protocol: Any = None
         self.last_arrival = 0.0
-        """When the last message on its way to the peer gets there."""
+        """When the last message that is in flight reaches the peer."""
         self.in_flight = 0
         self.is_cut = False
-        """A partition has swallowed something: nothing gets through on this connection again."""
+        """True after a partition has dropped a message: nothing passes on this connection any
+        more."""
         self._route = route
         self._partial = bytearray()
         self._inbox: deque[bytes] = deque()

@@ -46,20 +46,22 @@ from bookie.wire.native import (
 
 PENDING_MAX: Final = 100_000
 ANSWER_S: Final = 10.0
-"""Once faults have ended every request is answered by then, but for those that wait for a LAC."""
+"""After the end of faults, every request must be answered within this time, except waits for a
+LAC."""
 CONNECT_S: Final = 1.5
-"""What was begun before may wait for its connection so long."""
+"""How long requests that began earlier may wait for their connection."""
 REPAIRERS: Final = ("repair", "judge")
 FENCES_MAX: Final = 8
-"""Of one bookie and ledger, by one client within `FENCES_S`: more is a retry without a pause."""
+"""Fences of one ledger on one bookie by one client within `FENCES_S`; more means retries without a
+pause."""
 FENCES_S: Final = 1.0
 _FENCED_BY: Final = frozenset((Status.UNKNOWN, Status.FENCED))
-"""Answers to a fence that count besides the known ones: such a boot has fenced the ledger."""
+"""Other answers to a fence that count: such a bookie has fenced the ledger at its boot."""
 
 
 @dataclass(slots=True)
 class _AnswerRecord:
-    """Of one bookie about one ledger."""
+    """What one bookie has answered about one ledger."""
 
     acked: dict[EntryId, int] = field(default_factory=dict)
     """Entry -> when, by the tap's own count of what it heard."""
@@ -82,11 +84,11 @@ class _Add:
     came_fenced: bool = False
     came_barred: bool = False
     came_late: bool = False
-    """After the bookie had given up what it had of the ledger."""
+    """Whether it came after the bookie had removed what it had of the ledger."""
 
 
 def _add(body: memoryview) -> _Add:
-    """From the frame's header alone: its bytes are the bookie's to check."""
+    """Parse only the frame's header; the bookie itself checks the other bytes."""
     header = FRAME_HEADER.unpack_from(body, MASTER_KEY_BYTES)
     flags, ledger, first, count, pattern = header[2], header[4], header[5], header[7], header[8:10]
     at = Pattern(*pattern).id_at
@@ -103,13 +105,13 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """One that waits for an answer on its connection."""
+    """A request that waits for an answer on its connection."""
 
     answers: int
-    """How often it came less how often it was answered; never 0."""
+    """How often it came minus how often it was answered; never 0."""
     op: Op
     at: float
-    """When it came, or was answered one time of several, last."""
+    """When it last came, or was last answered once of several times."""
 
 
 class Wiretap:
@@ -142,28 +144,28 @@ class Wiretap:
         self._barred: dict[str, frozenset[LedgerId]] = {}
         """Bookie -> ledgers that were there at its last unclean stop."""
         self._bookie_of: dict[int, str] = {}
-        """Who hears what is said on a connection."""
+        """The bookie at the end of each connection."""
         self._asked_by: dict[tuple[int, int], str] = {}
-        """Fencing questions under way -> the client that asks."""
+        """Unanswered fencing requests -> the client that sent them."""
         self._fences: dict[tuple[str, LedgerId], set[str]] = {}
         """Client and ledger -> bookies that answered that they are fenced."""
         self._sent: dict[tuple[str, LedgerId], EntryId] = {}
         """Writer and its ledger -> the highest entry that it has sent."""
         self._stopped: dict[tuple[str, LedgerId], tuple[EntryId, float]] = {}
-        """That, when it learned that the ledger is fenced; and when that was."""
+        """The value of `_sent` when the writer learned of the fence, and when that was."""
         self._recent: dict[tuple[str, int, LedgerId], deque[float]] = {}
         self._unanswered: dict[tuple[int, int], _Request] = {}
-        """By connection and request."""
+        """Requests without an answer, by connection and request id."""
 
     def _of(self, bookie: str, ledger_id: LedgerId) -> _AnswerRecord:
         return self._pledges.setdefault((bookie, ledger_id), _AnswerRecord())
 
     def excuse(self, bookie: str) -> None:
-        """Its disk had lied about what was durable: it breaks promises that it cannot know of."""
+        """Excuse a bookie whose disk lied about durability: it breaks promises without knowing."""
         self._excused.add(bookie)
 
     def distrust(self, bookie: str) -> None:
-        """Its copies may be wrong: what it learns of and rejects it lists no more."""
+        """Note that its copies may be wrong: it stops listing copies that it rejects."""
         self._distrusted.add(bookie)
 
     def stopped_uncleanly(self, bookie: str) -> None:
@@ -459,15 +461,15 @@ class Wiretap:
         return bool(self._of(bookie, ledger_id).acked)
 
     def given_up(self, bookie: str, ledger_id: LedgerId) -> None:
-        """Nothing is left there of a ledger that is deleted."""
+        """Note that the bookie has removed everything of a deleted ledger."""
         self._of(bookie, ledger_id).is_given_up = True
 
     def learned_fenced(self, ledger_id: LedgerId) -> bool:
-        """Some writer of it was."""
+        """Whether some writer has learned that the ledger is fenced."""
         return any(ledger == ledger_id for _client, ledger in self._stopped)
 
     def has_acknowledged(self, bookie: str, ledger_id: LedgerId, entry_id: EntryId) -> bool:
-        """For the history: this bookie has said at some time that it stored the entry."""
+        """Whether this bookie has ever said that it stored the entry."""
         pledges = self._of(bookie, ledger_id)
         return entry_id in pledges.acked or entry_id in pledges.listed
 
