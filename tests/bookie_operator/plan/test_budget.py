@@ -425,7 +425,7 @@ class TestWhatABudgetSays:
     def test_who_is_out_already_is_not_counted_among_the_others(self) -> None:
         out = alone(impaired={B0: BookieState.BOOTING, B1: BookieState.DOWN})
         taking = out.taking_refusal("restart", B0, keeps_disks=True)
-        assert taking is not None and taking.message.endswith("serve: out is bookie-1 (Down)")
+        assert taking is not None and taking.message.endswith("serve; out: bookie-1 (Down)")
         fix = out.refusal("fix", B0)
         assert fix == Refusal(
             "fix", "LossBudgetExceeded",

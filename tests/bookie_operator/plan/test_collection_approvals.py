@@ -74,7 +74,7 @@ def test_it_goes_on_until_the_bookie_shows_the_decision() -> None:
     assert approved(look(HELD, tasks=(running(),)))
     made = look(bookie(B1, decisions=(TAKEN,)), tasks=(running(),))
     assert not approved(made) and end(made).phase == "Succeeded"
-    assert "by the word of ann (operator prod says so)" in end(made).message
+    assert "approved by ann (operator prod says so)" in end(made).message
 
 
 def test_one_that_was_taken_before_its_status_was_written_has_succeeded() -> None:

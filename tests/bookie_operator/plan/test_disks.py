@@ -164,8 +164,8 @@ def test_a_person_is_told_what_was_found_and_which_plan_to_approve() -> None:
         "CookieFix", "AwaitingApproval", B1,
     )  # fmt: skip
     assert refusal.message == (
-        "policy Approve; ledger disk 0 is empty; approve plan plan-1 if the old content is gone "
-        "for good"
+        "policy Approve; ledger disk 0 is empty; approve plan plan-1 if the old content is "
+        "permanently lost"
     )
 
 
@@ -178,7 +178,7 @@ def test_nobody_fixes_anything_while_the_cluster_is_paused_or_the_store_was_put_
     made = plan(cluster(), observed(older, asking(B1), tasks=[yes]), ClusterStatus())
     assert not approvals(made) and predicates(made) == ["MetadataRolledBack"]
     assert made.refusals[0].message.endswith(
-        "approve plan plan-1 if the old content is gone for good"
+        "approve plan plan-1 if the old content is permanently lost"
     )
 
 

@@ -293,7 +293,7 @@ class Replicas(RuleBasedStateMachine):
         for _ in range(120):
             if self.is_as_wanted():
                 break
-            if self.is_loss_possible():  # a person has to look, and brings the node back
+            if self.is_loss_possible():  # a person must look, and brings the node back
                 self.node_comes_back(is_back=True)
             for name in list(world.fleet):
                 world.fleet[name].silent = False

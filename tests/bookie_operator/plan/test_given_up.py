@@ -180,7 +180,7 @@ def test_its_own_marks_of_before_do_not_hold_it_back() -> None:
 @pytest.mark.parametrize(
     ("report", "word"),
     [
-        (RereplicationReport(ledgers_left=2, message="CopyIncomplete"), "2 ledgers name it still"),
+        (RereplicationReport(ledgers_left=2, message="CopyIncomplete"), "2 ledgers still name it"),
         (RereplicationReport(blocked=1), "1 are blocked"),
         (RereplicationReport(refused="it is registered"), "are to get other members"),
         (None, "are to get other members"),
@@ -209,7 +209,7 @@ def test_what_a_re_replication_left_is_said_of_its_bookie_while_that_is_away(
     last = ClusterStatus().rereplication.model_copy(update=facts)
     before = away_since_ten().model_copy(update={"rereplication": last})
     why = why_not(look(AWAY, seconds=100, before=before))
-    assert ("2 ledgers name it still" in why) is is_said, why
+    assert ("2 ledgers still name it" in why) is is_said, why
     assert ("its ledgers get other members at" in why) is not is_said or clean, why
 
 
@@ -227,7 +227,7 @@ def test_how_far_its_re_replication_is_shows() -> None:
 def test_with_a_delay_of_zero_a_person_is_asked_for_a_task() -> None:
     never = cluster(excludedOrdinals=[1], lostBookieDelaySeconds=0)
     made = look(AWAY, of=never, seconds=9 * HOUR, before=away_since_ten(of=never))
-    assert "hand in a BookieTask rereplicate" in why_not(made)
+    assert "create a BookieTask rereplicate" in why_not(made)
     wish = task("rereplicate", bookie=B1)
     asked = look(AWAY, of=never, seconds=20, before=away_since_ten(of=never), tasks=[wish])
     assert [a.kind for a in asked.actions if isinstance(a, StartJob)] == [JobKind.REREPLICATE]

@@ -99,4 +99,4 @@ def test_d5_restarts_that_do_not_help_come_to_an_end() -> None:
         seconds += 1
     assert count == RESTARTS_MAX
     assert [r.predicate for r in made.refusals] == ["HungAgain"]
-    assert "a person has to look" in told(made)
+    assert "a person must look" in told(made)

@@ -163,7 +163,9 @@ class TestPossibleDataLoss:
         fleet = [bookie(name, losses_recorded=1) for name in (B0, B1)]
         made = plan(cluster(), observed(*fleet, jobs=[job(report=GIVEN_UP)]), ClusterStatus())
         assert (loss(made).status, loss(made).reason) == ("True", "LossAccepted")
-        assert "1 ledger was closed at a possible loss by a person's word (7)" in loss(made).message
+        assert (
+            "1 ledger was closed by a person who accepted a possible loss (7)" in loss(made).message
+        )
         assert "bookie-0, bookie-1 hold records" in loss(made).message
 
     def test_it_outlives_job_and_task(self) -> None:

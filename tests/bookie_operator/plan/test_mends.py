@@ -58,7 +58,7 @@ def test_d1_what_an_audit_finds_starts_a_repair_of_every_ledger(found: AuditRepo
         (MendStatus(rounds=2), "; repaired 2 times since an audit was clean"),
         (
             MendStatus(rounds=2, blocked=3, message="why"),
-            "; repaired 2 times since an audit was clean, 3 ledgers could not be mended: why",
+            "; repaired 2 times since an audit was clean, 3 ledgers could not be repaired: why",
         ),
     ],
 )

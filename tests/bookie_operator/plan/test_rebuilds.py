@@ -88,7 +88,7 @@ def test_d5_nothing_starts_the_bookie_before_the_job_has_ended() -> None:
     working = story.seen(away(), JOB, seconds=400)
     assert not working.actions
     assert story.status.bookies[0].state is BookieState.STARTING
-    assert "its index is built anew" in story.status.bookies[0].message
+    assert "its index is being rebuilt" in story.status.bookies[0].message
 
 
 def test_d5_the_bookie_is_started_and_the_task_ends_with_the_job() -> None:
@@ -96,7 +96,7 @@ def test_d5_the_bookie_is_started_and_the_task_ends_with_the_job() -> None:
     for one, jobs in ((refusing(), []), (away(), [JOB])):
         story.seen(one, *jobs)
     assert len(bookies_started(story.seen(away(), DONE, seconds=21))) == 1
-    assert story.task.phase is TaskPhase.SUCCEEDED and "built anew" in story.task.message
+    assert story.task.phase is TaskPhase.SUCCEEDED and "rebuilt" in story.task.message
 
 
 def test_d5_a_job_that_fails_says_why_and_the_bookie_comes_back() -> None:

@@ -106,7 +106,7 @@ def test_it_gives_way_to_a_repair_and_goes_on_after_it() -> None:
     assert stopped(made) == [StopJob("demo-rereplicate-1", "RepairFirst")]
     gone = look(tasks=after(tasks, made), status=made.status, seconds=40)
     assert gone.tasks["task-1"].phase is TaskPhase.RUNNING
-    assert "it is begun again" in gone.tasks["task-1"].message
+    assert "it is started again" in gone.tasks["task-1"].message
     [again] = started(look(tasks=after(tasks, gone), status=gone.status, seconds=60))
     assert again.name == "demo-rereplicate-2"
 

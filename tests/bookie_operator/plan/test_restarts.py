@@ -245,7 +245,7 @@ def test_one_that_fails_with_new_settings_halts_the_rest(failing: Bookie, words:
     told, refused = restarted(observed(failing, *FLEET[1:], of=NEW, seconds=100), of=NEW)
     assert told == []
     assert refused[B1].startswith(f"RolloutHalted: bookie-0 fails with the new settings {words}")
-    assert refused[B1].endswith("; mend the spec, or bookie-0")
+    assert refused[B1].endswith("; correct the spec, or bookie-0")
 
 
 def test_one_that_fails_with_its_old_settings_comes_first_and_halts_nobody() -> None:

@@ -323,7 +323,7 @@ def test_one_whose_index_is_built_anew_starts(facts: dict[str, str], words: str)
     usual: dict[str, Any] = {"attempt": 1, "running": True, "started_at": at(0), "bookie": B0}
     job = Job("demo-index-1", JobKind.INDEX_REBUILD, **usual, **facts)
     judged = all_of(nowhere(), jobs=(job,))[B0]
-    assert (judged.state, judged.message) == (S.STARTING, f"its index is built anew: {words}")
+    assert (judged.state, judged.message) == (S.STARTING, f"its index is being rebuilt: {words}")
     stopped = all_of(ended(-9), jobs=(job,))[B0]
     assert stopped.state is S.STARTING
     for other in (replace(job, running=False), replace(job, kind=JobKind.AUDIT)):

@@ -74,7 +74,7 @@ class Budget:
             return None  # it is out already, and what refused to boot has nothing to forget
         others = self._others(candidate)
         if others and not self._is_most_broken(candidate):
-            why = f"a bookie is taken out only while all others serve: out is {others}"
+            why = f"a bookie is stopped only while all others serve; out: {others}"
             return _refuse(action, candidate, EXCEEDED, why)
         if keeps_disks and candidate not in self.forgetful:
             return self._limit_refusal(action, candidate, limit=max(1, self.limit))
@@ -93,7 +93,7 @@ class Budget:
         general = self._general_refusal(action, candidate, without_marks=True)
         others = self._others(candidate)
         if general is None and others:
-            why = f"a bookie leaves only while all others serve: out is {others}"
+            why = f"a bookie leaves only while all others serve; out: {others}"
             return _refuse(action, candidate, EXCEEDED, why)
         return general
 

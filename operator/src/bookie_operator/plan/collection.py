@@ -17,7 +17,7 @@ def metadata_rolled_back(pass_: Pass) -> Verdict:
         return Verdict("True", "OlderThanSeen", message)
     if pass_.judged and len(pass_.silent) == len(pass_.judged):
         return Verdict(
-            "Unknown", "BookiesNotBooted", "no bookie has compared it with what it has seen"
+            "Unknown", "BookiesNotBooted", "no bookie has compared it with what it saw before"
         )
     return Verdict("False", "NotSeen", "")
 

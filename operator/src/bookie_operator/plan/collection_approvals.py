@@ -102,4 +102,4 @@ def _taken(health: Health, plan_id: str) -> PersonDecision | None:
 
 
 def _outcome(taken: PersonDecision) -> str:
-    return f"the bookie collects what the plan names, by the word of {taken.by or 'somebody'}"
+    return f"the bookie removes the ledgers of the plan, approved by {taken.by or 'somebody'}"

@@ -91,7 +91,9 @@ def _certain_copies(count: int) -> str:
 def _unknown(found: LastCopies | None, is_wrong: bool) -> str:
     """Why these findings do not say who holds what is left; empty = they do."""
     if found is None:
-        return "it is not known who holds last copies: every bookie may" if is_wrong else ""
+        return (
+            "it is not known which bookies hold last copies: every bookie may" if is_wrong else ""
+        )
     if found.is_complete:
         return ""
     known = f"{len(found.held_by)} of {found.groups} groups of holders"

@@ -119,7 +119,8 @@ def _persons_decision(spec: ClusterSpec, one: Judged, *, held: str) -> Refusal |
 def _how(request: CookieFix) -> str:
     """What was found, and what a person may do: the id is what a task or the command needs."""
     return (
-        f"{request.description}; approve plan {request.plan_id} if the old content is gone for good"
+        f"{request.description}; approve plan {request.plan_id} if the old content is permanently "
+        "lost"
     )
 
 

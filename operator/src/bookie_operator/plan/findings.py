@@ -121,6 +121,6 @@ def mend_text(mend: MendStatus) -> str:
         return f"; {mend.message}"
     if not mend.rounds:
         return ""
-    left = f", {mend.blocked} ledgers could not be mended" if mend.blocked else ""
+    left = f", {mend.blocked} ledgers could not be repaired" if mend.blocked else ""
     why = f": {mend.message}" if mend.message else ""
     return f"; repaired {mend.rounds} times since an audit was clean{left}{why}"

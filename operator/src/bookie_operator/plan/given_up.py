@@ -48,12 +48,12 @@ def _awaited(pass_: Pass, bookie_id: BookieId, since: datetime) -> str:
     last = pass_.previous.rereplication
     is_of_now = last.finished_at is not None and last.finished_at >= since
     if last.bookie == bookie_id and is_of_now and last.clean is False:
-        left = f"{last.ledgers_left} ledgers name it still, {last.blocked} are blocked"
-        return f"{left}{_after_colon(last.message)}; bring it back, or mend what is in the way"
+        left = f"{last.ledgers_left} ledgers still name it, {last.blocked} are blocked"
+        return f"{left}{_after_colon(last.message)}; bring it back, or solve what is in the way"
     delay = timedelta(seconds=pass_.spec.lost_bookie_delay_seconds)
     if not delay:
-        why = "spec.lostBookieDelaySeconds is 0, so nobody moves its ledgers unasked"
-        return f"{why}: bring it back, or hand in a BookieTask rereplicate for it"
+        why = "spec.lostBookieDelaySeconds is 0, so its ledgers move only on request"
+        return f"{why}: bring it back, or create a BookieTask rereplicate for it"
     due = max(since, pass_.observed.metadata.known_since or pass_.now) + delay
     if due > pass_.now:
         at = due.isoformat(timespec="seconds")

@@ -51,7 +51,7 @@ def words(bookie: Bookie, since: datetime | None, restarts: int) -> str:
         return message
     message += f" since {since:%H:%M:%S} UTC"
     if serves(bookie):
-        return f"{message}, and yet it serves: does a network policy keep the operator from it?"
+        return f"{message}, but it serves: does a network policy block the operator?"
     if restarts >= RESTARTS_MAX:
-        return f"{message}; {restarts} restarts did not help, a person has to look"
+        return f"{message}; {restarts} restarts did not help, a person must look"
     return f"{message}; it is restarted when that lasts {HUNG_AFTER.total_seconds():g} s"

@@ -155,8 +155,8 @@ def _why_not(
     """Predicate and message, when nobody may be taken for lost now."""
     limit = max(1, pass_.spec.quorum.ack - 1)
     if len(gone) > limit:
-        why = f"{', '.join(gone)} are away, which is more an outage than a loss ({limit} may be)"
-        return MANY_GONE, f"{why}: bring one back, or ask for one by a BookieTask rereplicate"
+        why = f"{', '.join(gone)} are away, which is an outage rather than a loss ({limit} may be)"
+        return MANY_GONE, f"{why}: bring one back, or declare one lost by a BookieTask rereplicate"
     if is_loss_possible:
         why = "acknowledged entries may be lost; nothing is changed until a person has looked"
         return "PossibleDataLoss", why

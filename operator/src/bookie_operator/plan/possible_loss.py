@@ -105,7 +105,7 @@ def _accepted(observed: Observed, audit: AuditStatus) -> str:
     count = max(len(named), audit.accepted_losses)
     which = f" ({ids}{', ...' if count > len(named[:NAMED_MAX]) else ''})" if named else ""
     noun = "ledger was" if count == 1 else "ledgers were"
-    return f"{count} {noun} closed at a possible loss by a person's word{which}"
+    return f"{count} {noun} closed by a person who accepted a possible loss{which}"
 
 
 def _losses(bookie_id: BookieId, one: Judged, previous: ClusterStatus) -> int:

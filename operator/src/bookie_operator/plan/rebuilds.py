@@ -87,7 +87,7 @@ def follow_rebuild(pass_: Pass, task: BookieTask, one: Judged) -> TaskStatus:
     job = next((job for job in pass_.observed.jobs if job.name == rebuild_job(task)), None)
     if job is None:
         if one.is_booted:
-            why = f"{one.bookie.id} has booted: only an index that keeps it from that is built anew"
+            why = f"{one.bookie.id} has booted: only an index that prevents a boot is rebuilt"
             return task.status.ended(TaskPhase.FAILED, why, at=pass_.now)
         if _is_given_up(pass_, task):
             why = f"job {task.status.target} did not start in time, or took too long"
@@ -120,7 +120,7 @@ def _outcome(task: BookieTask, job: Job, *, has_booted: bool) -> tuple[TaskPhase
     if job.exit_code:
         return TaskPhase.FAILED, job.message or f"exit code {job.exit_code}"
     what = f"the index of {task.spec.disk}" if task.spec.disk else "every index"
-    return TaskPhase.SUCCEEDED, f"{what} is built anew; {task.spec.bookie} boots, a repair follows"
+    return TaskPhase.SUCCEEDED, f"{what} is rebuilt; {task.spec.bookie} boots, a repair follows"
 
 
 def _refusal(spec: ClusterSpec, task: BookieTask, one: Judged, *, is_busy: bool) -> Refusal | None:

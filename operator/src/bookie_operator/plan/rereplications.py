@@ -112,7 +112,7 @@ def follow_rereplication(
     is_last = task.status.target.endswith(f"-{found.status.attempt}")  # others fail for themselves
     if is_last and found.status.failures >= attempts_max:
         return task.status.ended(TaskPhase.FAILED, why, at=observed.now)
-    return task.status.model_copy(update={"message": f"{why}; it is begun again"[:MESSAGE_MAX]})
+    return task.status.model_copy(update={"message": f"{why}; it is started again"[:MESSAGE_MAX]})
 
 
 def last_rereplication(jobs: tuple[Job, ...]) -> datetime | None:

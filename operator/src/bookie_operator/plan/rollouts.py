@@ -77,7 +77,7 @@ def _halted(pass_: Pass, candidate: BookieId) -> Refusal | None:
         trouble = f"{ends} ends in a row" if ends else one.state.value
         trouble += f": {one.message}" if one.message else ""
         name = one.bookie.id
-        why = f"{name} fails with the new settings ({trouble}); mend the spec, or {name}"
+        why = f"{name} fails with the new settings ({trouble}); correct the spec, or {name}"
         return Refusal("Restart", ROLLOUT_HALTED, why, bookie=candidate)
     return None
 

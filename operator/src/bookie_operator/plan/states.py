@@ -123,7 +123,7 @@ def _while_rebuilt(one: Judged, job: Job) -> Judged:
     if one.bookie.process is not None and one.bookie.process.running:
         return one
     how = job.waiting or job.progress or f"by job {job.name}"
-    state, message = BookieState.STARTING, f"its index is built anew: {how}"
+    state, message = BookieState.STARTING, f"its index is being rebuilt: {how}"
     return replace(one, state=state, message=message)
 
 

@@ -62,7 +62,7 @@ def tls_in_force(found: Findings) -> Verdict:
     lacking = {name: sorted(modes - {now}) for name, modes in taken.items() if modes - {now}}
     others = [f"{name} ({'/'.join(modes)})" for name, modes in lacking.items()]
     if wanted is now and not others and wanted is not asked:
-        message = f"{asked.value} is not reached: ZooKeeper is under TLS and stays so"
+        message = f"{asked.value} cannot be reached: ZooKeeper uses TLS and keeps it"
         return Verdict("False", "ZooKeeperHasTls", f"{message}; every bookie takes {now.value}")
     if wanted is now and not others:
         return Verdict("True", "InForce", f"every bookie takes {wanted.value}")
