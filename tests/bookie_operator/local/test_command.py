@@ -104,7 +104,7 @@ def test_the_address_of_the_store_is_told_for_an_export(tmp_path: Path) -> None:
 def test_killing_what_does_not_run_is_an_error(tmp_path: Path) -> None:
     stored(tmp_path)
     done = run("local", "kill", "bookie-7", "--dir", str(tmp_path))
-    assert done.exit_code == 1 and "bookie-7 does not run; running: none" in done.output
+    assert done.exit_code == 1 and "bookie-7 does not run; running bookies: none" in done.output
 
 
 def test_replacing_an_unknown_disk_is_an_error(tmp_path: Path) -> None:
