@@ -84,9 +84,10 @@ def python(version: str) -> Path:
     wheel = _wheel(source(version), home)
     pip = (sys.executable, "-m", "pip", "--python", str(found), "install", "--quiet", "--no-deps")
     subprocess.run([*pip, str(wheel)], check=True)
-    runs = _says(found, "import bookie; print(bookie.__file__)")
-    if not Path(runs).is_relative_to(home):
-        raise RuntimeError(f"{found} runs the bookie of {runs}, expected one below {home}")
+    for package in ("bookie", "bookie_operator"):
+        runs = _says(found, f"import {package}; print({package}.__file__)")
+        if not Path(runs).is_relative_to(home):
+            raise RuntimeError(f"{found} runs the {package} of {runs}, expected one below {home}")
     made.touch()
     return found
 

@@ -8,14 +8,22 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 from judge_fleet import COMMAND_WAIT_S, POLL_S, Document, Fleet, FleetError
 
 ROLL_WAIT_S: Final = 180.0
+NO_MORE: Final[Mapping[str, str]] = MappingProxyType({})
+ON_DISKS: Final = (
+    "disk", "boot_epoch", "ledgers", "limbo", "fenced", "losses", "fence_boundary",
+    "unchecked_boundary", "suspicions",
+)  # fmt: skip
+"""Of `bookie inspect`: what both releases must find alike."""
 IMAGE: Final = "bookie-operator/bookie"
 """On this machine an image is only a name: another one makes the operator restart each bookie, with
 the programs that the operator itself runs on."""
@@ -32,18 +40,55 @@ class Side:
     def image(self) -> str:
         return f"{IMAGE}:{self.version}"
 
-    def ledger(self, *words: str, given: str = "") -> Document:
+    def ledger(self, *words: str, given: str = "") -> Any:
         """What `bookie ledger ...` of this release prints for a person."""
-        command = [self.fleet.python, "-m", "bookie", "ledger", *words, "--output", "json"]
+        return self._bookie("ledger", *words, given=given, more=self.fleet.variables())
+
+    def inspected(self, bookie: str) -> list[Document]:
+        """What `bookie inspect` of this release finds on each disk of a bookie that is stopped."""
+        folders = sorted((self.fleet.cluster / "volumes" / bookie).iterdir())
+        rows: list[Document] = self._bookie("inspect", *map(str, folders))
+        return [{fact: row.get(fact) for fact in ON_DISKS} for row in rows]
+
+    def _bookie(self, *words: str, given: str = "", more: Mapping[str, str] = NO_MORE) -> Any:
+        """`more`: variables of its environment."""
         done = subprocess.run(
-            command, env={**self.fleet.environment, **self.fleet.variables()}, input=given,
+            self._words(*words), env={**self.fleet.environment, **more}, input=given,
             capture_output=True, text=True, timeout=COMMAND_WAIT_S, check=False,
         )  # fmt: skip
         if done.returncode:
             said = (done.stderr or done.stdout).strip()
-            raise FleetError(f"bookie ledger {' '.join(words)} of {self.version}: {said}")
-        found: Document = json.loads(done.stdout)
-        return found
+            raise FleetError(f"bookie {' '.join(words)} of {self.version}: {said}")
+        return json.loads(done.stdout)
+
+    def _words(self, *words: str) -> list[str]:
+        return [self.fleet.python, "-m", "bookie", *words, "--output", "json"]
+
+    @contextmanager
+    def begun(self) -> Iterator[tuple[int, subprocess.Popen[str]]]:
+        """A ledger with one entry, and its writer, which waits for lines: `bookie ledger write`."""
+        before = self._own_ledgers()
+        with subprocess.Popen(
+            self._words("ledger", "write", "--lines"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**self.fleet.environment, **self.fleet.variables()},
+        ) as process:
+            try:
+                assert process.stdin is not None
+                process.stdin.write("its first entry\n")
+                process.stdin.flush()
+                until("a ledger to be begun", lambda: self._own_ledgers() > before, COMMAND_WAIT_S)
+                [ledger_id] = self._own_ledgers() - before
+                yield ledger_id, process
+            finally:
+                process.kill()
+
+    def _own_ledgers(self) -> set[int]:
+        """Those of native clients here: the judge's have a password."""
+        return {one["ledger_id"] for one in self.ledger("list") if not one["has_password"]}
 
     def takes_over(self, before: "Side") -> None:
         """Its operator in place of the other one's; returns once it has looked at the bookies.

@@ -9,14 +9,19 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
-from judge_fleet import Document
+from judge_fleet import COMMAND_WAIT_S, Document
 from judge_java import WHOLE, Judge
 from judge_story import WRITE_BEYOND_S, WRITING
-from upgrade_sides import Side
+from upgrade_sides import Side, until
 
 NAMES: Final = tuple(f"bookie-{number}" for number in range(4))
+GOES_ON_S: Final = 60.0
+NOTES_BEFORE_STOP: Final = 50
+STRIPED: Final = ("--write-quorum", "2", "--digest", "HMAC")
+"""A bookie holds runs with gaps; by default it holds every entry."""
 ENTRIES: Final = WRITING | {"rate": 100, "layouts": "3/3/2,3/2/2"}
 """Of the judge: with room for a bookie that is away."""
 
@@ -63,7 +68,11 @@ class Story:
         else:
             self.roll(now, before, victim=NAMES[2])
             self.stop_and_start(before, now, victim=NAMES[3])
-        return self.figures | {"mode": now.fleet.mode, "killed": self.killed}
+        return self.figures | {
+            "mode": now.fleet.mode,
+            "killed": self.killed,
+            "judges": len(self.judges),
+        }
 
     # One bookie at a time
     def roll(self, old: Side, new: Side, *, victim: str) -> None:
@@ -73,6 +82,7 @@ class Story:
             new.takes_over(old)
             claim(self.epochs(new) == epochs, "another operator restarts no bookie")
             self.all_run(old)
+            self.cut_off(old, new)
             self.say(f"the operator of {new.version} has bookies of {old.version}")
             self.kill(new, victim)
             claim(new.serves(victim), f"{victim} comes up with programs of {new.version}")
@@ -80,20 +90,28 @@ class Story:
             claim(all(map(old.serves, others)), f"the others still run those of {old.version}")
             self.write(old, new)
             self.write(new, old)
+            self.goes_on()
             self.say(f"{victim} of {new.version} was killed, repaired and written to among others")
             new.roll()
             self.all_run(new)
+            self.cut_off(new, old)
+            self.goes_on()
         self.write(old, new)
         self.verdict(new)
         self.say(f"all bookies run {new.version}: every entry and every copy is there")
 
     # All at once
     def stop_and_start(self, old: Side, new: Side, *, victim: str) -> None:
-        """The whole fleet down, one bookie by SIGKILL, and up again as the other release."""
-        old.fleet.end_operator()
-        os.kill(old.pid(victim), signal.SIGKILL)
-        self.killed.append(victim)
+        """The whole fleet down under the judge's writer, one bookie by SIGKILL, and up again as the
+        other release: with ledgers that nobody closed, and entries that nobody flushed."""
+        with self.judge_writes(old):
+            self.goes_on(NOTES_BEFORE_STOP)
+            old.fleet.end_operator()
+            os.kill(old.pid(victim), signal.SIGKILL)
+            self.killed.append(victim)
+            self.goes_on()
         old.fleet.down()
+        self.disks_say_the_same()
         new.fleet.spec = dict(old.fleet.spec)
         new.fleet.up(image=new.image)
         new.fleet.wait()
@@ -108,12 +126,33 @@ class Story:
         side.fleet.wait()
 
     def write(self, writer: Side, reader: Side) -> None:
-        """A ledger by the client of one release, read by that of the other: with all before it."""
+        """Ledgers by the client of one release, read by that of the other with all before them.
+
+        One is left open, and recovered by the reader.
+        """
+        self._write(writer)
+        left = self._write(writer, *STRIPED, "--keep-open")
+        found = reader.ledger("recover", str(left.ledger_id))["last_entry_id"]
+        claim(found == len(left.entries) - 1, f"recovery ends {left.ledger_id} there: {found}")
+        self.read(reader)
+
+    def _write(self, writer: Side, *options: str) -> Written:
         number = len(self.written)
         entries = [f"ledger {number} entry {entry}" for entry in range(50 + number)]
-        made = writer.ledger("write", "--lines", given="".join(f"{one}\n" for one in entries))
+        given = "".join(f"{one}\n" for one in entries)
+        made = writer.ledger("write", "--lines", *options, given=given)
         self.written.append(Written(int(made["ledger_id"]), entries))
-        self.read(reader)
+        return self.written[-1]
+
+    def cut_off(self, writer: Side, other: Side) -> None:
+        """The other release's client closes a ledger that is written to: bookies of the writer's
+        release fence it, so that nothing is acknowledged to its writer any more."""
+        with writer.begun() as (ledger_id, process):
+            last = other.ledger("recover", str(ledger_id))["last_entry_id"]
+            _out, said = process.communicate("too late\n", timeout=COMMAND_WAIT_S)
+            claim(process.returncode != 0, f"the writer of ledger {ledger_id} is cut off: {said}")
+            is_so = f"acknowledged up to entry {last}\n" in said
+            claim(is_so, f"nothing is acknowledged behind the end of {ledger_id}, {last}: {said}")
 
     def read(self, reader: Side) -> None:
         for one in self.written:
@@ -138,6 +177,23 @@ class Story:
             told = writer.stop()
         self.add("acknowledged", told["acknowledged"])
         claim(told["acknowledged"] > 0, "the judge wrote")
+
+    def goes_on(self, notes_min: int = 1) -> None:
+        """The judge's writer notes as many acknowledgements as that, from now on."""
+        if self.judges:
+            notes = self.judges[-1].notes
+            wanted = acknowledgements(notes) + notes_min
+            until("the judge to write on", lambda: acknowledgements(notes) >= wanted, GOES_ON_S)
+
+    def disks_say_the_same(self) -> None:
+        """Of a fleet that is down: both releases find the same fences and marks on its disks."""
+        fenced = 0
+        for name in NAMES:
+            one, other = self.before.inspected(name), self.now.inspected(name)
+            claim(one == other, f"both releases find the same on {name}: {one} and {other}")
+            fenced += sum(row["fenced"] or 0 for row in one)
+        claim(fenced > 0, "some ledger is fenced on the disks of some bookie")
+        self.add("fenced", fenced)
 
     def verdict(self, side: Side) -> None:
         """Both clients read everything, each bookie has its copies, and crashes alone were any."""
@@ -166,6 +222,11 @@ class Story:
 
     def add(self, figure: str, value: int) -> None:
         self.figures[figure] = self.figures.get(figure, 0) + value
+
+
+def acknowledgements(notes: Path) -> int:
+    """So many times the judge's writer noted what was acknowledged; 0: it has not begun."""
+    return notes.read_text(encoding="utf-8").count("\nack ") if notes.exists() else 0
 
 
 def claim(is_so: bool, sentence: str) -> None:
