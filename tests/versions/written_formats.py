@@ -5,9 +5,11 @@ an older reader gets it as it is.
 """
 
 import json
+import sqlite3
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,6 +41,7 @@ from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from bookie.protocol.status import Status
 from bookie.repair.reports.finding_history import History, Key, Seen
 from bookie.storage.disk import RealDisk
+from bookie.storage.index import Batch, Index
 from bookie.storage.journal_records import RecordKind, encode_record, record_at, seed_of
 from bookie.storage.log_files import JOURNAL_FILES, LOG_FILES, FileHeader, decode_header
 from bookie.storage.modes import DurabilityMode
@@ -143,6 +146,32 @@ def _read_record(raw: bytes) -> bytes:
     return bytes(found.payload)
 
 
+def _index_row() -> bytes:
+    """The columns of a ledger's record as the index stores them, as JSON: bytes are hex digits."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "index.sqlite")
+        index = Index.open(path, disk=RealDisk(), is_owner=True)
+        index.commit(Batch(records=[RECORD]), is_readable=lambda _ledger_id, _row: True)
+        index.close()
+        with closing(sqlite3.connect(path)) as connection:
+            [row] = connection.execute("SELECT * FROM records")
+    return json.dumps([one.hex() if isinstance(one, bytes) else one for one in row]).encode()
+
+
+def _read_index_row(raw: bytes) -> LedgerRecord:
+    ledger, key, *numbers = json.loads(raw)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "index.sqlite")
+        Index.open(path, disk=RealDisk(), is_owner=True).close()
+        with closing(sqlite3.connect(path)) as connection, connection:
+            row = (ledger, bytes.fromhex(key), *numbers)
+            connection.execute(f"INSERT INTO records VALUES ({', '.join('?' * len(row))})", row)
+        index = Index.open(path, disk=RealDisk())
+        found = index.records()[LedgerId(ledger)]
+        index.close()
+    return replace(found, lac_body=RECORD.lac_body)  # which is in a table of its own
+
+
 def _header(raw: bytes, kind: Any) -> FileHeader:
     return decode_header(raw, kind=kind, path=Path("f"), file_id=3)
 
@@ -168,6 +197,7 @@ def samples() -> list[Sample]:
         Sample("stamp", STAMP, _stamp(), _read_stamp),
         Sample("marker", MARKER, MARKER.encode(), Marker.decode, is_json=True),
         Sample("record of a ledger", RECORD, RECORD.encode(), LedgerRecord.decode),
+        Sample("row of the index", RECORD, _index_row(), _read_index_row),
         Sample("fence boundary", BOUNDARY, BOUNDARY.encode(), Boundary.decode),
         Sample("record of the journal", RECORD.encode(), _record(), _read_record),
         Sample("header of a log", FILE, FILE.encode(LOG_FILES)[:96],
