@@ -14,4 +14,8 @@ def parse(program: click.Command, words: list[str]) -> None:
         assert found is not None, f"there is no command {rest[0]}"
         program, words = found, rest[1:]
         context = click.Context(program, parent=context)
-    program.make_parser(context).parse_args(list(words))
+    values, rest, _order = program.make_parser(context).parse_args(list(words))
+    assert not rest, f"{program.name} takes no {' '.join(rest)}"
+    needed = (one for one in program.params if isinstance(one, click.Argument) and one.required)
+    lacking = [one.name for one in needed if one.name and not values.get(one.name)]
+    assert not lacking, f"{program.name} needs {', '.join(lacking)}"
