@@ -28,7 +28,7 @@ def with_left(one: LeftOver, bookie_id: BookieId = B4) -> Observed:
 def test_d9_kept_claims_and_a_cookie_are_listed_with_their_bookie() -> None:
     [one] = listed(with_left(KEPT))
     assert (one.bookie, one.claims, one.has_cookie) == ("bookie-4", CLAIMS, True)
-    assert "With 5 replicas or more it takes its volumes up again" in one.message
+    assert "With 5 replicas or more it gets its volumes back" in one.message
     assert "no ledger named it" in one.message and "delete the claims" in one.message
 
 
@@ -38,9 +38,9 @@ def test_one_whose_number_is_excluded_says_how_it_would_come_back() -> None:
         replace(observed(of=cluster(excludedOrdinals=[1])), left_over={b1: KEPT}),
         excludedOrdinals=[1],
     )
-    assert "Once spec.excludedOrdinals names 1 no more it takes its volumes up again" in one.message
+    assert "Once spec.excludedOrdinals no longer names 1 it gets its volumes back" in one.message
     [far] = listed(with_left(KEPT, BookieId("bookie-9")), excludedOrdinals=[1, 9])
-    assert "names 9 no more, and with 9 replicas or more, it takes" in far.message
+    assert "no longer names 9, and with 9 replicas or more, it gets" in far.message
 
 
 def test_d9_a_cookie_alone_says_how_the_bookie_would_come_back() -> None:
