@@ -1,7 +1,7 @@
-"""Reference pages from the code: settings of a bookie, custom resources, figures, errors.
+"""Make reference pages from the code: settings of a bookie, custom resources, figures, errors.
 
-`python supply/reference_pages.py FOLDER` writes them. They are committed, so that the repository's
-web view has them; tests/test_reference.py says when they are not as generated.
+`python supply/reference_pages.py FOLDER` writes them. We commit them, so that the repository's web
+view has them; tests/test_reference.py fails if they differ from what this program makes.
 """
 
 import ast
@@ -28,71 +28,77 @@ from schema_tables import HEAD, Schema, Tables, anchor, row
 
 MADE: Final = "<!-- Generated from the code by `make reference`. -->\n"
 MEANING: Final = re.compile(r"((?:`\w+`(?:, )?)+): (.*?)(?=\s(?:`\w+`(?:, )?)+: |\Z)", re.DOTALL)
-"""In a docstring of a class: fields, and what they mean."""
+"""Finds fields and what they mean in the docstring of a class."""
 SAID: Final = {
-    "bookie_id": "Its name in the metadata store: what ledgers and its cookie call it.",
+    "bookie_id": "The bookie's name in the metadata store, which ledgers and its cookie use.",
     "metadata": "`zk://host:port[,host:port]/ledgers`, or `zks://` for a ZooKeeper under TLS.",
-    "rack_file": "Where a platform writes the rack.",
-    "advertised_file": "Where a platform writes the addresses for clients elsewhere.",
-    "runtime_file": "Written when it starts: process id and ports; null: no such file.",
-    "run": "The native wire, of this project's clients, repairs and audits.",
+    "rack_file": "The file in which a platform writes the rack.",
+    "advertised_file": "The file in which a platform writes the addresses for clients elsewhere.",
+    "runtime_file": "The bookie writes its process id and ports to this file when it starts; null:"
+    " no such file.",
+    "run": "The native wire, for this project's clients, repairs and audits.",
     "stock": "The wire of BookKeeper's own clients.",
     "admin": "The control plane.",
     "http": "`/metrics`, `/healthz` and `/readyz`.",
-    "directory": "Where it is.",
-    "volume_uid": "As a platform knows it: another one is another disk. Empty: nobody says.",
-    "journal_write_data": "True: entries go to the journal before an add is acknowledged.",
-    "ack": "Without the journal: `memory`, acknowledged before anything is on a disk; `sync`, once"
-    " the log is.",
-    "flush_interval_seconds": "Between two checkpoints.",
-    "policy": "`Auto`: the bookie, but for a stale disk; `Approve`: a person; `Never`: nobody, and"
-    " the boot is refused.",
-    "ring_bytes": "What may wait in memory for the log.",
-    "log_file_bytes": "Of a file of the log; then another one is begun.",
-    "direct_io": "Writes past the page cache: `auto`, where the file system can; `on`, or not at"
-    " all; `off`.",
-    "compaction_interval_seconds": "Between two looks at what can be compacted.",
-    "collect_interval_seconds": "Between two looks at the metadata store for deleted ledgers.",
-    "connections": "Of the data ports; of more, the oldest that has never asked anything goes.",
-    "read_threads": "That read from the disks.",
-    "reads_in_flight": "Reads that these threads have at once.",
-    "reply_bytes_per_connection": "As much of it as one connection may have.",
-    "http_connections": "Of the HTTP port.",
-    "principal": "What clients ask for a ticket to: `bookkeeper/HOST@REALM`.",
+    "directory": "The path of the directory.",
+    "volume_uid": "The platform's id of the volume: another id means another disk. Empty: nobody"
+    " gives an id.",
+    "journal_write_data": "True: entries go to the journal before the bookie acknowledges an add.",
+    "ack": "When the bookie acknowledges an add without the journal: `memory`, before anything is"
+    " on a disk; `sync`, once the log is.",
+    "flush_interval_seconds": "The time between two checkpoints.",
+    "policy": "Who decides: `Auto`, the bookie, but for a stale disk; `Approve`, a person; `Never`,"
+    " nobody, and the bookie refuses the boot.",
+    "ring_bytes": "How much may wait in memory for the log.",
+    "log_file_bytes": "The size of a log file, after which the bookie begins another one.",
+    "direct_io": "Whether the bookie writes past the page cache: `auto`, if the file system can;"
+    " `on`, always; `off`, never.",
+    "compaction_interval_seconds": "The time between two looks at what the bookie can compact.",
+    "collect_interval_seconds": "The time between two looks at the metadata store for deleted"
+    " ledgers.",
+    "connections": "Connections to the data ports; if there are more, the bookie closes the oldest"
+    " one that has never asked anything.",
+    "read_threads": "Threads that read from the disks.",
+    "reads_in_flight": "How many reads these threads may have at once.",
+    "reply_bytes_per_connection": "How much of `replyBytes` one connection may use.",
+    "http_connections": "Connections to the HTTP port.",
+    "principal": "The name for which clients ask a ticket: `bookkeeper/HOST@REALM`.",
 }
 """What a field means, where the code leaves that to its name."""
 SETTINGS: Final = """\
 # Settings of a bookie
 
-The file that `bookie serve --config` reads; under an operator it is made of the
-[BookieCluster](bookiecluster.md), and nobody writes it. A variable of the environment
-`BOOKIE_SECTION__KEY`, such as `BOOKIE_PORTS__RUN=0`, overrides one value, without regard to case. A
-wrong setting ends the start with exit code 2 and a message that names it.
+`bookie serve --config` reads this file; an operator makes it from the
+[BookieCluster](bookiecluster.md), and people need not write it. An environment variable
+`BOOKIE_SECTION__KEY`, such as `BOOKIE_PORTS__RUN=0`, overrides one value, without regard to case.
+If a setting is wrong, the bookie does not start: it ends with exit code 2 and a message that names
+the setting.
 
 """
 RESOURCE: Final = """\
 # {kind}
 
-`apiVersion: {group}/{version}`, `kubectl get {short}`. What the
-API server checks stands in [the definition](../../crds/{name}.yaml); a list below a table says
-what must be so of several fields.
+`apiVersion: {group}/{version}`, `kubectl get {short}`.
+[The definition](../../crds/{name}.yaml) has what the API server checks; a list below a table has
+the rules over several fields.
 
 """
 FIGURES: Final = """\
 # Figures
 
-What `/metrics` of a bookie and of the operator say, for Prometheus. A counter has `_total` behind
-its name, a histogram `_bucket`, `_count` and `_sum`. What to do about them:
-[alerts](../kubernetes.md#metrics-and-alerts), each with [a page](../runbooks/README.md). Those of
-the embedded ZooKeeper are [ZooKeeper's own](../kubernetes.md#metrics-and-alerts).
+Prometheus reads these figures from `/metrics` of a bookie and of the operator. The name of a
+counter ends in `_total`, the names of a histogram in `_bucket`, `_count` and `_sum`. The
+[alerts](../kubernetes.md#metrics-and-alerts), each with [a page](../runbooks/README.md), say what
+to do about them. The embedded ZooKeeper has
+[ZooKeeper's own figures](../kubernetes.md#metrics-and-alerts).
 
 """
 ERRORS: Final = """\
 # Errors
 
-Every error that the client and the commands raise on purpose is a `BookieError`; which class it is
-says what to do next. A command ends with [the exit code](../cli.md#exit-codes) of its class, unless
-it has one of its own for what it does.
+Every error that the client and the commands raise on purpose is a `BookieError`; its class says
+what to do next. A command ends with [the exit code](../cli.md#exit-codes) of the error's class,
+unless the command has an exit code of its own for what it does.
 
 """
 
@@ -115,7 +121,7 @@ def _settings() -> Iterator[str]:
 
 
 def headings() -> dict[type[BaseModel], str]:
-    """Of the tables: the file's, and one for each object in it."""
+    """The headings of the tables: one for the file, and one for each object in it."""
     inner = {section: " and ".join(map(to_camel, names)) for section, names in sections().items()}
     return {BookieSettings: "The file"} | inner
 
@@ -148,7 +154,7 @@ def _section(
 
 
 def resolved(schema: Schema, parts: Mapping[str, Schema]) -> dict[str, Any]:
-    """Without references, and what may be null as what it is otherwise."""
+    """Replace references by what they name, and drop null where a value may be null."""
     found = dict(schema)
     if "$ref" in found:
         return {"type": "object"}
@@ -159,7 +165,7 @@ def resolved(schema: Schema, parts: Mapping[str, Schema]) -> dict[str, Any]:
 
 
 def meanings_of(model: type[BaseModel]) -> tuple[str, dict[str, str]]:
-    """What the docstring of a section says of it as a whole, and what each field means."""
+    """What the docstring of a section says about the section, and about each of its fields."""
     text = inspect.cleandoc(model.__doc__ or "")
     found = {}
     for names, said in MEANING.findall(text):
@@ -179,7 +185,7 @@ def _below_fields(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
 
 
 def _plain(text: str) -> str:
-    """On one line, a sentence, with the names that a file has."""
+    """Make one line of the text, a sentence, with the names that a settings file has."""
     line = re.sub(r"`([a-z]+(?:_[a-z]+)+)`", lambda name: f"`{to_camel(name[1])}`", text)
     line = " ".join(line.split())
     return line[:1].upper() + line[1:]
@@ -210,7 +216,7 @@ def _metrics() -> Iterator[str]:
 
 
 def _figures(found: Iterable[tuple[Any, ...]]) -> Iterator[str]:
-    """Each with its labels."""
+    """A table of the figures, each with its labels."""
     yield "| figure | type | labels | what it is |\n|---|---|---|---|\n"
     for metric, labels in sorted(found, key=lambda one: str(one[0].name)):
         shown = ", ".join(f"`{label}`" for label in labels)
@@ -229,7 +235,7 @@ def _errors() -> Iterator[str]:
 
 
 def _below(kind: type[BookieError]) -> Iterator[type[BookieError]]:
-    """Those that people meet: of the two trees of errors."""
+    """The errors that people see: those in the two modules of errors."""
     if kind.__module__ in (bookie.errors.__name__, bookie_operator.errors.__name__):
         yield kind
     for one in kind.__subclasses__():
