@@ -52,7 +52,7 @@ SAID: Final = {
     "ring_bytes": "How much may wait in memory for the log.",
     "log_file_bytes": "The size of a log file, after which the bookie begins another one.",
     "direct_io": "Whether the bookie writes past the page cache: `auto`, if the file system can;"
-    " `on`, always; `off`, never.",
+    " `on`, always, and otherwise it does not start; `off`, never.",
     "compaction_interval_seconds": "The time between two looks at what the bookie can compact.",
     "collect_interval_seconds": "The time between two looks at the metadata store for deleted"
     " ledgers.",
