@@ -15,10 +15,10 @@ NAMED_MAX: Final = 3
 HEAD: Final = """\
 # Apache's own tests on our bookies, one by one
 
-Written by `make test-apache PUBLISH=yes` from [the report](proof/apache-tests.json); what it
-means is in [compatibility](compatibility.md#apaches-own-tests). *needs* names what a test asks of
-a bookie within its own process: it is not applicable, and counted as nothing else. *second run*:
-it failed once beside others, and passed alone.
+`make test-apache PUBLISH=yes` writes this page from [the report](proof/apache-tests.json);
+[compatibility](compatibility.md#apaches-own-tests) says what the results mean. *needs* names what
+a test needs of a bookie in the test's own process: such a test does not apply, and counts as
+nothing else. *second run*: the test failed once beside others, and passed alone.
 """
 
 
