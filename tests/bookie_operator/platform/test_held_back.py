@@ -1,5 +1,6 @@
 """A bookie that is held back keeps its settings, whatever is done to its objects."""
 
+from bookie_operator.model.cluster import ClusterSpec
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import JobKind
 from bookie_operator.plan.actions import StartJob
@@ -7,7 +8,7 @@ from bookie_operator.platform.kubernetes.api import CLUSTER, CONFIG_MAP, POD, ST
 from kubernetes_lab import B0, POD_0, Lab
 
 SET_0 = "demo-bookie-0"
-OLD_IMAGE = "bookie-operator/bookie:0.1.0"
+OLD_IMAGE = str(ClusterSpec.model_fields["image"].default)
 HELD = {"image": "new:1", "rollout": {"partition": 4}}
 
 

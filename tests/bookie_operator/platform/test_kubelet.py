@@ -141,7 +141,7 @@ def earlier_record(**template: Any) -> dict[str, Any]:
     disks = ("journal", "ledger-0", "ledger-1")
     written = {
         "bookie_id": "bookie-0",
-        "image": "bookie-operator/bookie:0.1.0",
+        "image": cluster().spec.image,
         "disks": [
             {"name": disk, "role": disk.split("-")[0], "size": "10Gi", "storage_class": ""}
             for disk in disks
