@@ -34,6 +34,7 @@ from harness.watch import Watch
 
 OURS: Final = "bookkeeper.bookie-operator.dev/component in (bookie,zookeeper)"
 BOOKIE_PODS: Final = "bookkeeper.bookie-operator.dev/component=bookie"
+BOOKIE_LABEL: Final = "bookkeeper.bookie-operator.dev/bookie"
 GONE_S: Final = 120.0
 FINALIZERS_S: Final = 30.0
 INCIDENTS_MAX: Final = 50
@@ -92,6 +93,19 @@ class Story:
         }
         epochs = {one["id"]: one["bootEpoch"] for one in self.fleet.status()["bookies"]}
         return {"pods": pods, "epochs": epochs}
+
+    def bookie_pods(self) -> dict[str, str]:
+        """uids by name."""
+        pods = self.kube.items("pods", BOOKIE_PODS)
+        return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods}
+
+    def bookie_images(self) -> dict[str, str]:
+        """By bookie, as the pods have them: not the operator's word."""
+        pods = self.kube.items("pods", BOOKIE_PODS)
+        return {
+            pod["metadata"]["labels"][BOOKIE_LABEL]: pod["spec"]["containers"][0]["image"]
+            for pod in pods
+        }
 
     # The fleet and its load
     def up(self, change: Mapping[str, Any] | None = None) -> None:

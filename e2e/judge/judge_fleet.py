@@ -10,9 +10,10 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import yaml
@@ -36,6 +37,7 @@ WHOLE_WAIT_S: Final = 300
 COMMAND_WAIT_S: Final = 420.0
 STOP_WAIT_S: Final = 60.0
 POLL_S: Final = 0.5
+NO_MORE: Final[Mapping[str, str]] = MappingProxyType({})
 
 Document = dict[str, Any]
 
@@ -124,7 +126,7 @@ class Fleet:
 
     def rebuild_index(self, disk: Path) -> None:
         """Of a bookie that is stopped."""
-        self._bookie("index", "rebuild", "--yes", str(disk))
+        self.bookie("index", "rebuild", "--yes", str(disk))
 
     def disks(self, bookie: str) -> list[Path]:
         """Its ledger directories."""
@@ -141,16 +143,25 @@ class Fleet:
     def _run(self, *words: str) -> str:
         return self._done(self._words(*words))
 
-    def _bookie(self, *words: str) -> str:
-        return self._done([self.python, "-m", "bookie", *words])
+    def bookie(self, *words: str, given: str = "", more: Mapping[str, str] = NO_MORE) -> str:
+        """What `bookie ...` prints. `given`: its input; `more`: variables of its environment."""
+        environment = {**self.environment, **more}
+        return self._done(self.bookie_words(*words), given=given, environment=environment)
 
-    def _done(self, words: list[str]) -> str:
+    def bookie_words(self, *words: str) -> list[str]:
+        """The command line of `bookie ...`."""
+        return [self.python, "-m", "bookie", *words]
+
+    def _done(
+        self, words: list[str], *, given: str = "", environment: Mapping[str, str] | None = None
+    ) -> str:
         done = subprocess.run(
             words,
+            input=given,
             capture_output=True,
             text=True,
             timeout=COMMAND_WAIT_S,
-            env=dict(self.environment),
+            env=dict(self.environment if environment is None else environment),
             check=False,
         )
         if done.returncode:
@@ -172,16 +183,25 @@ class Fleet:
         return int(json.loads(path.read_text(encoding="utf-8"))["metadata"]["generation"])
 
     def _until_available(self, *, later_than: int) -> None:
-        began = time.monotonic()
-        while time.monotonic() - began < UP_WAIT_S:
+        def is_available() -> bool:
             seen = self._seen()
             status = seen.get("status", {})
             generation = seen.get("metadata", {}).get("generation", later_than)
             conditions = {one["type"]: one["status"] for one in status.get("conditions", ())}
             is_of_now = later_than < generation == status.get("observedGeneration")
             if is_of_now and conditions.get("Available") == "True":
-                return
+                return True
             if self.operator is None or self.operator.poll() is not None:
                 raise FleetError(f"the operator ended: see {self.folder}/operator.log")
-            time.sleep(POLL_S)
-        raise FleetError(f"not Available after {UP_WAIT_S:.0f} s: see {self.folder}/operator.log")
+            return False
+
+        until(f"Available: see {self.folder}/operator.log", is_available, UP_WAIT_S)
+
+
+def until(what: str, is_so: Callable[[], bool], seconds: float) -> None:
+    """Polls other processes. FleetError: it is not so in that time."""
+    end = time.monotonic() + seconds
+    while not is_so():
+        if time.monotonic() > end:
+            raise FleetError(f"waited {seconds:.0f} s for {what}")
+        time.sleep(POLL_S)

@@ -55,25 +55,19 @@ def test_no_drain_takes_a_bookie_while_there_is_limbo(story: Story) -> None:
         before = story.faults.kill("bookie-1")
         story.fleet.wait_incident("bookie-1", after=before)
         story.wait_budget(0)
-        uids = bookie_pods(story)
+        uids = story.bookie_pods()
         assert "disruption budget" in drain(story, node)
-        assert bookie_pods(story) == uids
+        assert story.bookie_pods() == uids
         assert story.fleet.bookie("bookie-1")["limboLedgers"] > 0
     story.fleet.wait_cleared("bookie-1", after=before)
     story.fleet.wait_whole()
     story.wait_budget(1)
     with story.faults.cordoned(node):
         assert "disruption budget" in drain(story, node), "more than one bookie may go"
-        assert len(set(uids.items()) & set(bookie_pods(story).items())) == len(uids) - 1
+        assert len(set(uids.items()) & set(story.bookie_pods().items())) == len(uids) - 1
     story.fleet.wait_whole()
     assert len(story.fleet.status()["incidents"]) == 1, "an evicted bookie stops cleanly"
     story.nothing_is_lost()
-
-
-def bookie_pods(story: Story) -> dict[str, str]:
-    """uids by name."""
-    pods = story.kube.items("pods", BOOKIE_PODS)
-    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods}
 
 
 @pytest.mark.story("o", "one bookie more and one less, under load")

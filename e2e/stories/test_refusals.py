@@ -9,7 +9,7 @@ from harness.claims import by_spark
 from harness.fleet import claim_name, condition_of
 from harness.kube import Object, wait_for
 from harness.manifests import CLUSTER, SPEC
-from harness.story import BOOKIE_PODS, Story
+from harness.story import Story
 
 QUOTA = "full"
 REFUSED = f"exceeded quota: {QUOTA}"
@@ -21,12 +21,6 @@ STALLED_S = 180.0
 """Two attempts, each with a start of Spark and the wait for executors."""
 RETRIED_S = 240.0
 """A job's controller waits for a minute at most before it tries again to make a pod."""
-
-
-def bookie_pods(story: Story) -> dict[str, str]:
-    """uids by name."""
-    pods = story.kube.items("pods", BOOKIE_PODS)
-    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods}
 
 
 def events_with(story: Story, words: str) -> set[str]:
@@ -119,7 +113,7 @@ def test_volumes_that_cannot_change_stay_and_stop_nothing(story: Story, other_cl
     fleet = story.fleet
     story.up()
     story.write(prefill=(60, 30))
-    pods = bookie_pods(story)
+    pods = story.bookie_pods()
 
     fleet.change(disks(size="2Gi"))
     refusal = fleet.wait_refusal("ActionFailed")
@@ -134,7 +128,7 @@ def test_volumes_that_cannot_change_stay_and_stop_nothing(story: Story, other_cl
     fleet.change(disks(size="2Gi", storageClass=other_class))
     others = fleet.wait_refusal("NewVolumesOnly")["message"]
     assert others.startswith("bookie-0 ledger-0 (standard), ") and "3 more" in others, others
-    assert bookie_pods(story) == pods, "neither a size nor a class restarts anybody"
+    assert story.bookie_pods() == pods, "neither a size nor a class restarts anybody"
 
     replace = {"type": "replace-disk", "bookie": "bookie-0", "disk": "ledger-0"}
     before = fleet.epoch("bookie-0")

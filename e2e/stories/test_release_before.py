@@ -5,7 +5,6 @@ Chart, images and the writer are built of that release's commit (supply/releases
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import releases
@@ -15,7 +14,7 @@ from harness.kube import Object, wait_for
 from harness.manifests import BOOKIE_IMAGE, REPAIR_IMAGE
 from harness.operator import Operator
 from harness.settings import IMAGES, TAG
-from harness.story import BOOKIE_PODS, Story
+from harness.story import Story
 
 ROLL_S = 420.0
 """Every bookie stopped with its flush and started again, one after the other."""
@@ -26,7 +25,7 @@ def before(operator: Operator, bare_story: Story) -> Iterator[str]:
     """The operator of the release before in place of ours; that release's version."""
     version = releases.newest()
     try:
-        source(version)
+        releases.source(version)
         build_images_before(bare_story.kind.settings)
     except (NoClusterError, releases.NoHistoryError) as error:
         pytest.skip(f"no images of {version}: {error}")
@@ -39,35 +38,24 @@ def before(operator: Operator, bare_story: Story) -> Iterator[str]:
 
 
 def chart(version: str) -> str:
-    return str(source(version) / "charts" / "bookie-operator")
-
-
-def source(version: str) -> Path:
-    return releases.source(version)
+    return str(releases.source(version) / "charts" / "bookie-operator")
 
 
 def of(image: str, version: str) -> str:
     return f"{image.removesuffix(TAG)}{version}"
 
 
-def bookie_pods(story: Story) -> dict[str, str]:
-    """uids by name."""
-    pods = story.kube.items("pods", BOOKIE_PODS)
-    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods}
-
-
 def roll(story: Story, image: str) -> float:
     """Give the bookies this image; the seconds until the last one has it and the fleet is whole."""
     began = time.monotonic()
     story.fleet.change({"image": image})
-    wait_for(f"all bookies to run {image}", lambda: images(story) == {image}, seconds=ROLL_S)
+
+    def runs_it() -> bool:
+        return set(story.bookie_images().values()) == {image}
+
+    wait_for(f"all bookies to run {image}", runs_it, seconds=ROLL_S)
     story.fleet.wait_whole()
     return round(time.monotonic() - began, 1)
-
-
-def images(story: Story) -> set[str]:
-    pods = story.kube.items("pods", BOOKIE_PODS)
-    return {pod["spec"]["containers"][0]["image"] for pod in pods}
 
 
 def crash(story: Story, bookie: str) -> None:
@@ -89,12 +77,14 @@ def test_a_fleet_goes_up_from_the_release_before_and_back(before: str, bare_stor
     story, fleet = bare_story, bare_story.fleet
     old = {"image": of(BOOKIE_IMAGE, before), "repair": {"image": of(REPAIR_IMAGE, before)}}
     story.up(old)
-    story.write(image=of(BOOKIE_IMAGE, before), script=source(before) / "e2e/pods/writer.py")
-    pods = bookie_pods(story)
+    story.write(
+        image=of(BOOKIE_IMAGE, before), script=releases.source(before) / "e2e/pods/writer.py"
+    )
+    pods = story.bookie_pods()
     story.operator.install()
     fleet.change({"repair": {"image": REPAIR_IMAGE}})
     fleet.wait_whole()
-    assert bookie_pods(story) == pods, "another operator and another image of jobs restart nobody"
+    assert story.bookie_pods() == pods, "another operator and another image of jobs restart nobody"
     crash(story, "bookie-1")
     story.numbers["roll_s"] = roll(story, BOOKIE_IMAGE)
     story.numbers["roll_back_s"] = roll(story, of(BOOKIE_IMAGE, before))
@@ -104,5 +94,5 @@ def test_a_fleet_goes_up_from_the_release_before_and_back(before: str, bare_stor
     crashed = sorted(one["bookie"] for one in fleet.status()["incidents"])
     assert crashed == ["bookie-1", "bookie-2"], "every other stop was clean"
     assert failures(story) == []
-    assert bookie_pods(story)[pod_name("bookie-0")] != pods[pod_name("bookie-0")]
+    assert story.bookie_pods()[pod_name("bookie-0")] != pods[pod_name("bookie-0")]
     story.nothing_is_lost()

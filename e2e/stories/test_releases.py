@@ -6,7 +6,7 @@ from harness.fleet import BKC
 from harness.kube import Object
 from harness.operator import Operator
 from harness.settings import ROOT, TAG
-from harness.story import BOOKIE_PODS, Story
+from harness.story import Story
 
 OLDER = ROOT / "e2e" / "fixtures" / "bookie-operator-0.0.9.tgz"
 OLDER_TAG = "0.0.9"
@@ -19,12 +19,6 @@ def knows_field(story: Story) -> bool:
     crd: Object = story.kube.get("crd", BKC) or {}
     schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     return NEW_FIELD in schema["properties"]["spec"]["properties"]["repair"]["properties"]
-
-
-def bookie_pods(story: Story) -> dict[str, str]:
-    """uids by name."""
-    pods = story.kube.items("pods", BOOKIE_PODS)
-    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods}
 
 
 def volumes(story: Story) -> dict[str, str]:
@@ -44,7 +38,7 @@ def test_an_upgrade_brings_fields_and_disturbs_no_bookie(
     assert not knows_field(story)
     story.up()
     story.write()
-    pods, image = bookie_pods(story), operator.image()
+    pods, image = story.bookie_pods(), operator.image()
     operator.install()
     assert knows_field(story)
     assert operator.image() != image
@@ -52,7 +46,7 @@ def test_an_upgrade_brings_fields_and_disturbs_no_bookie(
     whole = story.fleet.wait_whole()
     assert whole["status"]["observedGeneration"] == generation
     assert whole["spec"]["repair"][NEW_FIELD] == 77
-    assert bookie_pods(story) == pods, "an upgrade of the operator restarts no bookie"
+    assert story.bookie_pods() == pods, "an upgrade of the operator restarts no bookie"
     before = story.faults.kill("bookie-1")
     story.note(story.fleet.wait_cleared("bookie-1", after=before))
     story.nothing_is_lost()
@@ -62,11 +56,11 @@ def test_an_upgrade_brings_fields_and_disturbs_no_bookie(
 def test_an_uninstall_is_refused_and_data_is_kept(story: Story) -> None:
     story.up()
     story.write()
-    pods = bookie_pods(story)
+    pods = story.bookie_pods()
     with pytest.raises(CommandError) as refused:
         story.operator.uninstall()
     assert f"{story.name}/demo" in refused.value.output, refused.value.output
-    assert bookie_pods(story) == pods
+    assert story.bookie_pods() == pods
     story.load.goes_on()
     kept = volumes(story)
     story.fleet.stop_watching()

@@ -4,7 +4,7 @@ import pytest
 from harness.fleet import bookie_of, condition_of
 from harness.kube import Object
 from harness.manifests import BOOKIE_IMAGE, CLUSTER
-from harness.story import BOOKIE_PODS, Story
+from harness.story import Story
 
 ROLL_S = 240.0
 """Every bookie stopped with its flush and started again, one after the other."""
@@ -13,13 +13,6 @@ HALT_S = 150.0
 GOOD, BAD = "bookie-operator/bookie:canary", "bookie-operator/bookie:of-nobody"
 LAST = "bookie-3"
 """The one above the partition."""
-
-
-def images(story: Story) -> dict[str, str]:
-    """By bookie, as the pods have them: not the operator's word."""
-    pods = story.kube.items("pods", BOOKIE_PODS)
-    label = "bookkeeper.bookie-operator.dev/bookie"
-    return {pod["metadata"]["labels"][label]: pod["spec"]["containers"][0]["image"] for pod in pods}
 
 
 def is_updated(cluster: Object) -> dict[str, bool]:
@@ -34,7 +27,7 @@ def test_an_image_goes_no_further_than_it_is_let_and_no_further_than_it_works(
     story.kind.load_as(BOOKIE_IMAGE, GOOD)
     story.up()
     story.write()
-    first = images(story)
+    first = story.bookie_images()
 
     with story.one_out_at_a_time():
         fleet.change({"image": GOOD, "rollout": {"partition": 3}})
@@ -42,7 +35,7 @@ def test_an_image_goes_no_further_than_it_is_let_and_no_further_than_it_works(
             "Progressing", "False", reason="PartitionReached", seconds=ROLL_S
         )
         assert condition_of(canary, "Ready")["status"] == "True"
-        assert images(story) == first | {LAST: GOOD}
+        assert story.bookie_images() == first | {LAST: GOOD}
         assert canary["status"]["updatedReplicas"] == 1
         assert [name for name, new in is_updated(canary).items() if new] == [LAST]
 
@@ -50,18 +43,20 @@ def test_an_image_goes_no_further_than_it_is_let_and_no_further_than_it_works(
         uid = fleet.pod("bookie-0")["metadata"]["uid"]
         assert fleet.ask("restart-one", asked, seconds=ROLL_S)["phase"] == "Succeeded"
         assert fleet.pod("bookie-0")["metadata"]["uid"] != uid
-        assert images(story) == first | {LAST: GOOD}, "a restart is no way past the partition"
+        assert story.bookie_images() == first | {LAST: GOOD}, (
+            "a restart is no way past the partition"
+        )
 
         fleet.change({"image": BAD, "rollout": {"partition": 0}})
         halted = fleet.wait_condition("Stalled", reason="RolloutHalted", seconds=HALT_S)
         assert BAD in condition_of(halted, "Stalled")["message"], "the pod's own words"
-        assert list(images(story).values()).count(BAD) == 1, "nobody else was touched"
+        assert list(story.bookie_images().values()).count(BAD) == 1, "nobody else was touched"
         assert condition_of(halted, "Ready")["status"] == "False"
         story.load.goes_on()
 
         fleet.change({"image": GOOD})
         fleet.wait_condition("Ready", seconds=ROLL_S)
-        assert set(images(story).values()) == {GOOD}
+        assert set(story.bookie_images().values()) == {GOOD}
     whole = fleet.wait_whole()
     assert whole["status"]["updatedReplicas"] == 4
     assert bookie_of(whole, "bookie-0")["version"]

@@ -7,18 +7,18 @@ lines: nothing of either release is imported.
 import json
 import os
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
-from judge_fleet import COMMAND_WAIT_S, POLL_S, Document, Fleet, FleetError
+from judge_fleet import COMMAND_WAIT_S, Document, Fleet, until
 
 ROLL_WAIT_S: Final = 180.0
-NO_MORE: Final[Mapping[str, str]] = MappingProxyType({})
+AS_JSON: Final = ("--output", "json")
+SCHEDULES: Final = ("@every 2h", "@every 1h")
+"""Of audits: both are longer than the story."""
 ON_DISKS: Final = (
     "disk", "boot_epoch", "ledgers", "limbo", "fenced", "losses", "fence_boundary",
     "unchecked_boundary", "suspicions",
@@ -42,34 +42,21 @@ class Side:
 
     def ledger(self, *words: str, given: str = "") -> Any:
         """What `bookie ledger ...` of this release prints for a person."""
-        return self._bookie("ledger", *words, given=given, more=self.fleet.variables())
+        words = ("ledger", *words, *AS_JSON)
+        return json.loads(self.fleet.bookie(*words, given=given, more=self.fleet.variables()))
 
     def inspected(self, bookie: str) -> list[Document]:
         """What `bookie inspect` of this release finds on each disk of a bookie that is stopped."""
         folders = sorted((self.fleet.cluster / "volumes" / bookie).iterdir())
-        rows: list[Document] = self._bookie("inspect", *map(str, folders))
+        rows = json.loads(self.fleet.bookie("inspect", *map(str, folders), *AS_JSON))
         return [{fact: row.get(fact) for fact in ON_DISKS} for row in rows]
-
-    def _bookie(self, *words: str, given: str = "", more: Mapping[str, str] = NO_MORE) -> Any:
-        """`more`: variables of its environment."""
-        done = subprocess.run(
-            self._words(*words), env={**self.fleet.environment, **more}, input=given,
-            capture_output=True, text=True, timeout=COMMAND_WAIT_S, check=False,
-        )  # fmt: skip
-        if done.returncode:
-            said = (done.stderr or done.stdout).strip()
-            raise FleetError(f"bookie {' '.join(words)} of {self.version}: {said}")
-        return json.loads(done.stdout)
-
-    def _words(self, *words: str) -> list[str]:
-        return [self.fleet.python, "-m", "bookie", *words, "--output", "json"]
 
     @contextmanager
     def begun(self) -> Iterator[tuple[int, subprocess.Popen[str]]]:
         """A ledger with one entry, and its writer, which waits for lines: `bookie ledger write`."""
         before = self._own_ledgers()
         with subprocess.Popen(
-            self._words("ledger", "write", "--lines"),
+            self.fleet.bookie_words("ledger", "write", "--lines", *AS_JSON),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -97,8 +84,8 @@ class Side:
         """
         before.fleet.end_operator()
         self.fleet.spec = dict(before.fleet.spec)
-        hours = 1 + int(str(self.fleet.spec.get("audit", {}).get("schedule", "@every 1h"))[7:-1])
-        self.fleet.up(audit={"schedule": f"@every {hours}h"})
+        first, second = ({"schedule": one} for one in SCHEDULES)
+        self.fleet.up(audit=second if self.fleet.spec.get("audit") == first else first)
 
     def roll(self) -> None:
         """Every bookie restarts with this release's programs, one at a time."""
@@ -128,12 +115,3 @@ class Side:
     def pid(self, bookie: str) -> int:
         record = self.fleet.cluster / "bookies" / bookie / "process.json"
         return int(json.loads(record.read_text(encoding="utf-8"))["process"]["pid"])
-
-
-def until(what: str, is_so: Callable[[], bool], seconds: float) -> None:
-    """Polls other processes. FleetError: it is not so in that time."""
-    end = time.monotonic() + seconds
-    while not is_so():
-        if time.monotonic() > end:
-            raise FleetError(f"waited {seconds:.0f} s for {what}")
-        time.sleep(POLL_S)

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from judge_fleet import COMMAND_WAIT_S, Document
+from judge_fleet import COMMAND_WAIT_S, Document, until
 from judge_java import WHOLE, Judge
 from judge_story import WRITE_BEYOND_S, WRITING
-from upgrade_sides import Side, until
+from upgrade_sides import Side
 
 NAMES: Final = tuple(f"bookie-{number}" for number in range(4))
 GOES_ON_S: Final = 60.0

@@ -38,15 +38,20 @@ class Unusable(PortTls):
         raise ValueError("what is this?")
 
 
+async def listening(fronts: TlsFronts) -> tuple[asyncio.Server, tuple[str, int]]:
+    server = await asyncio.get_running_loop().create_server(fronts.front, loopback(), 0)
+    return server, server.sockets[0].getsockname()[:2]
+
+
 async def test_a_connection_whose_handshake_cannot_begin_is_closed_and_counted(
     tmp_path: Path,
 ) -> None:
     folder = Authority.make(tmp_path, "ours").sign("bookie-0", Role.BOOKIE).folder
     tls, traffic = Unusable(Tls(directory=folder, mode="Required")), Traffic()
     fronts = TlsFronts(tls, Nobody, port="run", traffic=traffic, waiting_max=1)
-    server = await asyncio.get_running_loop().create_server(fronts.front, loopback(), 0)
+    server, address = await listening(fronts)
     for _ in range(2):
-        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
+        reader, writer = await asyncio.open_connection(*address)
         writer.write(b"\x16\x03\x01")
         assert await reader.read() == b""
         writer.close()
@@ -58,8 +63,7 @@ async def test_who_has_waited_longest_for_a_handshake_makes_room(tmp_path: Path)
     folder = Authority.make(tmp_path, "ours").sign("bookie-0", Role.BOOKIE).folder
     tls, traffic = PortTls(Tls(directory=folder, mode="Required")), Traffic()
     fronts = TlsFronts(tls, Nobody, port="run", traffic=traffic, waiting_max=2)
-    server = await asyncio.get_running_loop().create_server(fronts.front, loopback(), 0)
-    address = server.sockets[0].getsockname()[:2]
+    server, address = await listening(fronts)
     first, *others = [await asyncio.open_connection(*address) for _ in range(3)]
     with suppress(ConnectionResetError):
         assert await first[0].read() == b""

@@ -21,8 +21,9 @@ def test_the_lines_of_the_readme_can_be_pasted_in_one_go(tmp_path: Path) -> None
     [block] = re.findall(rf"^```\n{re.escape(ACTIVATE)}(.*?)^```", readme, re.M | re.S)
     (tmp_path / "README.md").write_text(readme, encoding="utf-8")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    pasted = f"trap 'bookie-operator local down --dir fleet' ERR\n{block}"  # nobody is left behind
     done = subprocess.run(
-        ["bash", "-e", "-o", "pipefail"], input=block, cwd=tmp_path, capture_output=True,
+        ["bash", "-e", "-o", "pipefail"], input=pasted, cwd=tmp_path, capture_output=True,
         env=os.environ | {"PATH": path}, text=True, timeout=TOUR_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

@@ -42,6 +42,13 @@ output_option = click.option(
     show_default=True,
     help="Print a table for people or JSON for programs.",
 )
+bookies_option = click.option(
+    "--bookie",
+    "bookies",
+    multiple=True,
+    metavar="ID",
+    help="Ask only this bookie; may be given again.",
+)
 yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 ledger_argument = click.argument("ledger_id", type=click.IntRange(0, LEDGER_ID_MAX))
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from bookie.cli.common import fail, metadata_option, output_option, run, store_at
+from bookie.cli.common import bookies_option, fail, metadata_option, output_option, run, store_at
 from bookie.cli.output import show_rows
 from bookie.errors import BadRequestError
 from bookie.exit_codes import Exit
@@ -14,13 +14,7 @@ from bookie.repair.look.grpc_control import GrpcControl
 
 
 @click.command("limbo")
-@click.option(
-    "--bookie",
-    "bookies",
-    multiple=True,
-    metavar="ID",
-    help="Ask only this bookie; may be given again.",
-)
+@bookies_option
 @click.option(
     "--unchecked",
     is_flag=True,

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from bookie.cli.common import fail, metadata_option, output_option, run, store_at
+from bookie.cli.common import bookies_option, fail, metadata_option, output_option, run, store_at
 from bookie.cli.output import show_rows
 from bookie.errors import BadRequestError, UnavailableError
 from bookie.exit_codes import Exit
@@ -20,13 +20,7 @@ COLUMNS = ("bookie", "at", "kind", "by", "about")
 
 
 @click.command("decisions")
-@click.option(
-    "--bookie",
-    "bookies",
-    multiple=True,
-    metavar="ID",
-    help="Ask only this bookie; may be given again.",
-)
+@bookies_option
 @metadata_option
 @output_option
 def decisions(metadata: str, output: str, bookies: tuple[str, ...]) -> None:
