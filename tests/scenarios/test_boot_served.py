@@ -158,7 +158,7 @@ async def test_s44_whatever_a_power_cut_leaves_a_fence_that_was_told_is_there(
         assert await idle_server.add(ledger, 0) is Status.FENCED
 
 
-@pytest.mark.parametrize("operation", ["new_ledger_id", "ledger_ids", "read_ledger"])
+@pytest.mark.parametrize("operation", ["barrier", "ledger_ids", "read_ledger"])
 async def test_s26_a_kill_in_the_middle_of_the_marking_is_made_good_by_the_next_boot(
     idle_server: ServerLab, operation: str
 ) -> None:

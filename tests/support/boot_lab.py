@@ -73,13 +73,16 @@ class BootLab:
         self.now: Booted | None = None
         self.mode = DurabilityMode.MEMORY
         self.ledger_disks = 2
+        self.note_idle_flushes: int | None = 2
         for path in self.settings().directories:
             path.mkdir(parents=True, exist_ok=True)
 
     def settings(
         self, *, policy: FixPolicy = FixPolicy.AUTO, uids: Sequence[str] = ()
     ) -> BootSettings:
-        storage = settings(self.root, self.mode, disks=self.ledger_disks)
+        storage = settings(
+            self.root, self.mode, disks=self.ledger_disks, note_idle_flushes=self.note_idle_flushes
+        )
         return BootSettings(
             ME, storage, policy, tuple(uids), self.rival_wait_s, self.lease_wait_s, self.lease_s
         )
@@ -180,12 +183,13 @@ class BootLab:
     async def add(
         self, ledger_id: LedgerId, first: int, count: int = 1, *, recovery: bool = False
     ) -> None:
-        """Acknowledged entries; the key is learned first, as the server does it."""
+        """Acknowledged entries; key and note are put first, as the server does it."""
         assert self.now is not None
         storage, loop = self.now.storage, asyncio.get_running_loop()
         learned: asyncio.Future[StorageError | None] = loop.create_future()
         done: asyncio.Future[StorageError | None] = loop.create_future()
-        storage.put_record(LedgerRecord(ledger_id, master_key=KEY), done=learned.set_result)
+        record = LedgerRecord(ledger_id, master_key=KEY, noted=storage.needs_notes)
+        storage.put_record(record, done=learned.set_result)
         frame = run(ledger_id, first, count, recovery=recovery)
         room = asyncio.Event()
         storage.on_room = room.set

@@ -281,6 +281,46 @@ def dirty(*modes: DurabilityMode | None) -> Inspection:
     return found(*(disk(place, marker=marker) for place, marker in enumerate(markers)))
 
 
+NOTED = served(MEMORY, keeps_notes=True)
+
+
+def noted(*disks: DiskInspection, **changes: object) -> Inspection:
+    """After an unclean stop of a bookie that kept notes, but for these disks."""
+    others = {one.place for one in disks}
+    usual = [disk(place, marker=NOTED) for place in range(3) if place not in others]
+    return found(*usual, *disks, **changes)
+
+
+@pytest.mark.parametrize(
+    ("seen", "are_kept"),
+    [
+        (noted(), True),
+        (noted(disk(1, marker=served(MEMORY))), False),
+        (noted(disk(1, marker=UNREADABLE_MARKER)), False),
+        (noted(disk(1, marker=NO_MARKER)), False),
+        (noted(disk(1, marker=served(SYNC, keeps_notes=True))), True),
+        (noted(disk(0, marker=NOTED, holds_files=False)), False),
+        (noted(blank(1)), False),
+        (noted(blank(1, marker=NOTED)), False),
+        (noted(disk(1, marker=NOTED, volume_uid="another")), False),
+        (noted(disk(1, stamp=stamp(1, boot_epoch=EPOCH - 1), marker=NOTED)), False),
+        (found(), False),
+    ],
+)
+def test_only_a_plain_unclean_stop_leaves_notes(seen: Inspection, are_kept: bool) -> None:
+    assert decide(seen).keeps_notes is are_kept
+
+
+def test_notes_of_other_modes_say_nothing() -> None:
+    others = [disk(place, marker=served(SYNC, keeps_notes=True)) for place in range(3)]
+    assert not decide(found(*others)).keeps_notes
+
+
+def test_notes_are_not_believed_where_the_metadata_store_was_put_back() -> None:
+    ahead = served(MEMORY, keeps_notes=True, confirmed=GENERATION + 1, generation=GENERATION + 1)
+    assert not decide(noted(*(disk(place, marker=ahead) for place in range(3)))).keeps_notes
+
+
 @pytest.mark.parametrize(
     ("modes", "previous"),
     [

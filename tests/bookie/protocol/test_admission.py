@@ -108,6 +108,19 @@ def test_the_first_key_is_learned(facts: LedgerFacts) -> None:
     assert add(facts, recovery=True) == Ruling(Status.OK, learn_key=True)
 
 
+@pytest.mark.parametrize("recovery", [False, True])
+def test_an_entry_that_a_crash_may_take_is_noted_whoever_writes_it(recovery: bool) -> None:
+    unnoted = ORDINARY._replace(is_noted=False)
+    assert add(unnoted, recovery=recovery) == Ruling(Status.OK, note=True)
+    first = add(NEVER_SEEN._replace(is_noted=False), recovery=recovery)
+    assert first == Ruling(Status.OK, learn_key=True, note=True)
+
+
+@pytest.mark.parametrize("facts", [FENCED, BEHIND, LIMBO, DELETED])
+def test_a_refused_add_is_not_noted(facts: LedgerFacts) -> None:
+    assert add(facts._replace(is_noted=False)) == Ruling(Status.FENCED)
+
+
 def test_a_known_key_is_not_learned_again() -> None:
     assert add(ORDINARY) == Ruling(Status.OK)
 

@@ -79,3 +79,18 @@ async def test_a_bookie_lifts_its_boundary_by_itself_once_nothing_is_left_to_che
     await idle_server.kill()
     await idle_server.start()
     await idle_server.until_status(lambda: idle_server.absent(elsewhere, 0), Status.NO_SUCH_LEDGER)
+
+
+async def test_after_a_kill_the_writer_of_an_idle_ledger_goes_on_where_it_was(
+    idle_server: ServerLab,
+) -> None:
+    idle_server.tree["durability"] |= {"flushIntervalSeconds": 0.01, "noteIdleFlushes": 1}
+    started = await idle_server.start()
+    ledger, storage = await idle_server.ledger(), started.control.booted.storage
+    assert await idle_server.add(ledger, 0) is Status.OK
+    await idle_server.until(lambda: not storage.noted_ledgers() and not storage._ledgers.dirty)
+    await asyncio.to_thread(storage.maintenance.checkpoint)  # after one that may be under way
+    await idle_server.kill()
+    await idle_server.start()
+    assert await idle_server.add(ledger, 1) is Status.OK
+    assert await idle_server.held(ledger, 0, 9) == [0, 1]

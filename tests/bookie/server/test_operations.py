@@ -83,6 +83,33 @@ async def test_they_wait_for_facts_of_the_ledger_that_are_on_their_way(
     assert set(await asyncio.gather(*adds)) == {Status.OK}
 
 
+async def go_idle(storage: Storage) -> None:
+    """So many flushes that every note is taken back."""
+    for _ in range(3):
+        await asyncio.to_thread(storage.maintenance.checkpoint)
+        while storage.take_back_notes():
+            pass
+    assert not storage.noted_ledgers()
+
+
+@pytest.mark.parametrize("recovery", [False, True])
+async def test_the_first_add_after_idle_waits_for_the_note_of_its_ledger(
+    idle_server: ServerLab, recovery: bool
+) -> None:
+    disk = idle_server.disk
+    await idle_server.start()
+    ledger, storage = await appended(idle_server), storage_of(idle_server)
+    await go_idle(storage)
+    with disk.held_syncs() as waiting:
+        add = asyncio.create_task(idle_server.add(ledger, ENTRIES, recovery=recovery))
+        await idle_server.until(lambda: storage.last_entry_id(ledger) == ENTRIES)
+        await asyncio.to_thread(waiting.wait)
+        await idle_server.held(ledger, 0, 9)  # answered behind it
+        assert not add.done() and storage.noted_ledgers() == [ledger]
+    assert await add is Status.OK
+    assert await idle_server.add(ledger, ENTRIES + 1) is Status.OK
+
+
 async def test_they_answer_a_long_poll(server: ServerLab) -> None:
     ledger = await appended(server)
     request = server.lac_request(ledger, lac=-1, timeout_ms=60_000)

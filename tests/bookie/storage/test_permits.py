@@ -13,7 +13,7 @@ from bookie.storage.records import Boundary, LedgerRecord
 
 L7, L8 = LedgerId(7), LedgerId(8)
 KEY = b"k" * 20
-KNOWN = LedgerRecord(L7, master_key=KEY)
+KNOWN = LedgerRecord(L7, master_key=KEY, noted=True)
 CHANGES: dict[str, Callable[[Ledgers], object]] = {
     "merge": lambda ledgers: ledgers.merge(replace(KNOWN, fenced=True)),
     "mark": lambda ledgers: ledgers.mark(L7, 3),
@@ -21,6 +21,7 @@ CHANGES: dict[str, Callable[[Ledgers], object]] = {
     "fence": lambda ledgers: setattr(ledgers, "fence", Boundary(3, L7)),
     "bury": lambda ledgers: ledgers.bury(L7),
     "doubt": lambda ledgers: ledgers.doubt(L7, 3),
+    "take_back_note": lambda ledgers: ledgers.take_back_note(L7),
 }
 """All that changes what the ruling on an add looks at."""
 OTHERS = {
@@ -31,7 +32,8 @@ OTHERS = {
     "retract": "no ruling on an add looks at it",
     "take_dirty": "of what no index has",
     "give_back": "of what no index has",
-    "is_deleted": "asks", "deleted": "asks", "limbo": "asks", "is_unchecked": "asks",
+    "is_deleted": "asks", "deleted": "asks", "limbo": "asks", "noted": "asks",
+    "is_unchecked": "asks",
 }  # fmt: skip
 
 

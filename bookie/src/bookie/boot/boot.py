@@ -15,7 +15,12 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from bookie.boot.boundary_marks import list_existing, mark_existing, only_unreadable
+from bookie.boot.boundary_marks import (
+    list_existing,
+    mark_existing,
+    mark_noted,
+    only_unreadable,
+)
 from bookie.boot.claim import Claim
 from bookie.boot.cookie_fix import FixPlan, FixPolicy, fix_plan
 from bookie.boot.inspection import DiskInspection, Inspection, inspect_disks
@@ -46,6 +51,8 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 RIVAL_POLL_S: Final = 0.5
+UNCLEAN: Final = "UncleanShutdown"
+"""The reason of a boot after a plain unclean stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +156,7 @@ class Boot:
         seen = await self._look()
         decision = decide(seen.found)
         if decision.is_dirty and self._takeover.may_be_a_copy(seen.found):
-            decision = replace(decision, previous_mode=DurabilityMode.MEMORY)
+            decision = replace(decision, previous_mode=DurabilityMode.MEMORY, keeps_notes=False)
         self.progress.verdicts = decision.verdicts
         if decision.kind is Kind.REFUSE:
             raise BootRefusedError(decision.message)
@@ -303,7 +310,9 @@ class Boot:
         if not reason and decision.kind is Kind.NEW_BOOKIE and _has_past(storage, found):
             reason = "IdentityLost"
         listing = Listing()
-        if reason or decision.kind is Kind.NEW_BOOKIE:
+        if self._trusts_notes(storage, found, decision, reason=reason):
+            listing = await self._mark_noted(storage, epoch)
+        elif reason or decision.kind is Kind.NEW_BOOKIE:
             self._step("marking")
             existing = await list_existing(self.store, self.settings.bookie_id)
             listing = existing.listing
@@ -332,6 +341,38 @@ class Boot:
         unchecked.difference_update(storage.limbo_ledgers())
         record = self._record(epoch, reason, decision, listing=listing, cookie_fixed=fixed)
         return Booted(storage, record, claim, self._takeover.markers, found.instance_id, unchecked)
+
+    def _trusts_notes(
+        self, storage: Storage, found: Inspection, decision: Decision, *, reason: str
+    ) -> bool:
+        """Whether only ledgers with a note may have forgotten entries.
+
+        Only after a plain unclean stop: nothing shows that the disks are not as the boot before
+        left them, and no attempt to mark ledgers was interrupted, which may have had another
+        reason. If a former process may still answer, `_mark_again` marks all of them once it cannot
+        any more.
+        """
+        before = storage.boundary()
+        return (
+            decision.keeps_notes
+            and reason == UNCLEAN
+            and storage.report.notes_are_whole
+            and (before is None or before.epoch < found.next_epoch)
+        )
+
+    async def _mark_noted(self, storage: Storage, epoch: int) -> Listing:
+        """Mark the ledgers that notes leave in doubt, and list those."""
+        self._step("marking")
+        every = await list_ledgers(self.store, self.settings.bookie_id)
+        listing = await in_thread(partial(mark_noted, storage, epoch, every))
+        passing("boot: marked, cookie and stamps not written")
+        log.warning(
+            "unclean stop: %d ledgers may lack entries here, of %d that name this bookie; the "
+            "others had nothing unsynced",
+            len(listing.named),
+            len(every.named),
+        )
+        return listing
 
     async def _mark_again(self, storage: Storage, found: Inspection, epoch: int) -> Listing:
         """List and mark once more. The former process answered until now, also for ledgers that
@@ -398,7 +439,7 @@ def unclean_reason(decision: Decision, report: OpenReport) -> str:
     if report.index_rebuilt:
         return "IndexRebuilt"
     if decision.is_dirty and decision.previous_mode is DurabilityMode.MEMORY:
-        return "UncleanShutdown"
+        return UNCLEAN
     if decision.lacks_journal and decision.kind is not Kind.NEW_BOOKIE:
         return "JournalLost"
     # With the journal on, the replay restored what the torn log lost; otherwise those entries are
@@ -431,7 +472,7 @@ def _lost_identity(decision: Decision, listing: Listing) -> Decision:
 def _calm_reason(decision: Decision) -> str:
     if decision.kind is Kind.NEW_BOOKIE:
         return "FirstBoot"
-    return "UncleanShutdown" if decision.is_dirty else "CleanStop"
+    return UNCLEAN if decision.is_dirty else "CleanStop"
 
 
 def finish_clean_stop(storage: Storage, markers: BootMarkers) -> None:

@@ -1,5 +1,5 @@
-"""The marks that an unclean boot sets: one fence boundary and limbo marks over all ledgers that
-existed at one moment.
+"""The marks that an unclean boot sets: a fence boundary and limbo marks over all ledgers that
+existed at one moment, or over those of them that notes leave in doubt.
 
 `boot` calls it between the replay and the cookie. `storage.records` and `protocol.admission`
 explain the marks.
@@ -75,3 +75,31 @@ def mark_existing(storage: Storage, epoch: int, existing: Existing) -> None:
     boundary = Boundary(epoch, existing.limit, extra, recovering)
     limbo = existing.listing.undecided
     storage.maintenance.mark(boundary, limbo, unchecked=True)
+
+
+def in_doubt(storage: Storage, every: Listing) -> frozenset[LedgerId]:
+    """The ledgers of which this bookie may have forgotten entries, if its notes are whole: those
+    with a note, and those under a boundary whose check has not ended. Some of these may be checked
+    already, but the new mark raises the epoch of the boundary over all of them.
+    """
+    boundary = storage.unchecked_boundary()
+    known = {*every.existing, *storage.ledger_ids()} if boundary is not None else ()
+    covered = (i for i in known if boundary is not None and boundary.covers(i))
+    return frozenset({*storage.noted_ledgers(), *storage.limbo_ledgers(), *covered})
+
+
+def mark_noted(storage: Storage, epoch: int, every: Listing) -> Listing:
+    """Fence and mark as `mark_existing` does, but only the ledgers `in_doubt`; returns those that
+    are listed. Blocking.
+
+    The others are as they would be with a journal: the bookie has all that it ever acknowledged,
+    and its fences are durable (R9), so their writers may go on and what is absent is denied.
+    """
+    doubtful = in_doubt(storage, every)
+    listing = every.only(doubtful)
+    if doubtful:
+        boundary = Boundary(epoch, NO_LEDGER, doubtful, frozenset(listing.recovering))
+        storage.maintenance.mark(boundary, listing.undecided, unchecked=True)
+    else:
+        storage.maintenance.settle()
+    return listing

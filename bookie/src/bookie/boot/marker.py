@@ -1,10 +1,10 @@
 """The marker of a boot: dirty before the first answer, clean after a stop that flushed all (R22).
 
 It is a file in every directory, JSON on one line: `{"bootEpoch": 7, "clean": false, "confirmed":
-11, "generation": 12, "holder": "...", "mode": "memory"}`. Only this file proves a clean stop: a
-marker that is missing or unreadable counts as an unclean one. The file is called DIRTY because
-older versions wrote it only for an unclean stop, and judge by its existence: a clean marker looks
-dirty to them, which is safe.
+11, "generation": 12, "holder": "...", "mode": "memory", "notes": true}`. Only this file proves a
+clean stop: a marker that is missing or unreadable counts as an unclean one. The file is called
+DIRTY because older versions wrote it only for an unclean stop, and judge by its existence: a clean
+marker looks dirty to them, which is safe.
 """
 
 import json
@@ -30,7 +30,8 @@ class Marker:
     state. `confirmed`: the highest generation in the store when this marker was written; a store
     with a lower one was put back. `holder`: the name of the process's lock on this directory
     (`FolderLock.holders`), empty when unknown. `is_clean`: the boot stopped with everything flushed
-    and synced, or has not begun to serve after such a stop.
+    and synced, or has not begun to serve after such a stop. `keeps_notes`: the boot notes a ledger
+    before it acknowledges an add of it from memory.
     """
 
     boot_epoch: int
@@ -39,6 +40,7 @@ class Marker:
     confirmed: int = 0
     holder: str = ""
     is_clean: bool = False
+    keeps_notes: bool = False
 
     def encode(self) -> bytes:
         fields = {
@@ -48,6 +50,7 @@ class Marker:
             "generation": self.generation,
             "holder": self.holder,
             "mode": self.mode.value,
+            "notes": self.keeps_notes,
         }
         return json.dumps(fields).encode()
 
@@ -64,6 +67,7 @@ class Marker:
             _number(fields.get("confirmed", 0)),
             str(fields.get("holder", "")),
             fields.get("clean", False) is True,
+            fields.get("notes", False) is True,
         )
 
 

@@ -168,7 +168,10 @@ class Takeover:
         """
         mine, generation = claim.stored, seen.found.next_generation
         mode = self.settings.storage.mode
-        marker = Marker(mine.epoch, mode, generation, mine.generation, is_clean=is_calm)
+        keeps_notes = self.settings.storage.note_idle_flushes is not None
+        marker = Marker(
+            mine.epoch, mode, generation, mine.generation, is_clean=is_calm, keeps_notes=keeps_notes
+        )
         await in_thread(lambda: self.markers.write(marker))
         passing("boot: markers written, the store does not know that it serves")
         try:

@@ -65,6 +65,10 @@ class Decision:
     previous_mode: DurabilityMode | None = None
     lacks_journal: bool = False
     """The stop was unclean and there is no journal to replay: its content is unknown."""
+    keeps_notes: bool = False
+    """The boot before this one acknowledged from memory only what it had noted, every directory is
+    as that boot left it, and it stopped uncleanly: a ledger without a note has forgotten
+    nothing."""
 
     @property
     def replaced(self) -> tuple[int, ...]:
@@ -81,7 +85,19 @@ def decide(found: Inspection) -> Decision:
         verdicts = tuple(DiskVerdict.NEW for _ in verdicts)
     mode = _previous_mode(found) if found.is_dirty else None
     lacks_journal = found.is_dirty and found.lacks_journal
-    return Decision(kind, verdicts, message, found.is_dirty, mode, lacks_journal)
+    keeps_notes = (
+        kind is Kind.NORMAL
+        and mode is DurabilityMode.MEMORY
+        and not lacks_journal
+        and not found.rollback_of_store
+        and all(
+            disk.marker.marker is not None and disk.marker.marker.keeps_notes
+            for disk in found.disks
+        )
+    )
+    return Decision(
+        kind, verdicts, message, found.is_dirty, mode, lacks_journal, keeps_notes=keeps_notes
+    )
 
 
 def _judge(disk: DiskInspection, found: Inspection) -> DiskVerdict:

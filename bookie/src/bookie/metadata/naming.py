@@ -1,6 +1,7 @@
 """Lists all ledgers, linearizably: which exist, which name a bookie, which are undecided."""
 
 from collections.abc import AsyncIterator, Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -33,6 +34,16 @@ class Listing:
     def surely_named(self) -> list[LedgerId]:
         """`named` without the ledgers that may not name the bookie."""
         return [ledger_id for ledger_id in self.named if ledger_id not in self.unreadable]
+
+    def only(self, ledger_ids: AbstractSet[LedgerId]) -> "Listing":
+        """This listing without all other ledgers."""
+        return Listing(
+            [i for i in self.existing if i in ledger_ids],
+            [i for i in self.named if i in ledger_ids],
+            [i for i in self.undecided if i in ledger_ids],
+            [i for i in self.recovering if i in ledger_ids],
+            {i: why for i, why in self.unreadable.items() if i in ledger_ids},
+        )
 
     def take(self, metadata: LedgerMetadata, bookie_id: BookieId) -> None:
         if metadata.state is LedgerState.IN_RECOVERY:

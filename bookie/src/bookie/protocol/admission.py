@@ -69,6 +69,9 @@ class LedgerFacts(NamedTuple):
     above or below `lac`: an explicit LAC may be ahead of what this bookie holds."""
     is_leased: bool = True
     """The lease holds: no other process can be answering as this bookie."""
+    is_noted: bool = True
+    """The bookie's disks say that the ledger may have unsynced entries here, or none are: its mode
+    syncs entries before it answers."""
 
     @property
     def is_here(self) -> bool:
@@ -94,6 +97,8 @@ class Ruling(NamedTuple):
     """Remember the request's master key."""
     fence: bool = False
     """Fence the ledger. Also set when it is fenced already: the reply waits for that fence."""
+    note: bool = False
+    """Note that the ledger may have unsynced entries here."""
 
     @property
     def is_ok(self) -> bool:
@@ -107,7 +112,11 @@ TAKEN: Final = Ruling(Status.OK)
 def rule_add(
     facts: LedgerFacts, *, master_key: bytes, is_recovery: bool, is_writable: bool
 ) -> Ruling:
-    """Judge an add of a run. Only recovery adds pass a fence, limbo and a read-only bookie."""
+    """Judge an add of a run. Only recovery adds pass a fence, limbo and a read-only bookie.
+
+    An entry that a crash may take is answered only once a note of its ledger is durable, whoever
+    wrote it: after an unclean stop a ledger without a note denies what is absent.
+    """
     refusal = _refuse(facts, master_key)
     if refusal is not None:
         return refusal
@@ -115,7 +124,9 @@ def rule_add(
         return Ruling(Status.FENCED)
     if not is_writable and not is_recovery:
         return Ruling(Status.READ_ONLY)
-    return TAKEN if facts.master_key else Ruling(Status.OK, learn_key=True)
+    if facts.master_key and facts.is_noted:
+        return TAKEN
+    return Ruling(Status.OK, learn_key=not facts.master_key, note=not facts.is_noted)
 
 
 def rule_read(facts: LedgerFacts, *, master_key: bytes, fence: bool) -> Ruling:

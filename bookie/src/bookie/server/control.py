@@ -188,6 +188,7 @@ class Control:
             record.clean,
             limbo_ledgers=serving.marks.limbo_count,
             unchecked_ledgers=serving.marks.unchecked_count,
+            noted_ledgers=storage.noted_count,
             unflushed_bytes=storage.unflushed_bytes,
             free_bytes={str(usage.path): usage.free_bytes for usage in usages},
             syncs=storage.maintenance.syncs(),

@@ -101,6 +101,10 @@ class Housekeeping:
 
     async def _checkpoint(self) -> None:
         await asyncio.to_thread(self.maintenance.checkpoint)
+        are_left = True
+        while are_left:
+            are_left = self.marks.storage.take_back_notes()
+            await asyncio.sleep(0)  # other events come between two pieces
 
     async def _watch_space(self) -> None:
         is_full = self.maintenance.is_full

@@ -38,6 +38,7 @@ class Gauges:
     boot_clean: bool = True
     limbo_ledgers: int = 0
     unchecked_ledgers: int = 0
+    noted_ledgers: int = 0
     unflushed_bytes: int = 0
     free_bytes: Mapping[str, int] | None = None
     syncs: Mapping[tuple[str, str], Durations] = field(default_factory=dict)
@@ -111,6 +112,7 @@ class BookieCollector(Collector):
         for name, text, value in (
             ("limbo_ledgers", "Ledgers in limbo", gauges.limbo_ledgers),
             ("unchecked_ledgers", "Ledgers not checked since the boot", gauges.unchecked_ledgers),
+            ("noted_ledgers", "Ledgers that a crash now puts in doubt", gauges.noted_ledgers),
             ("boot_epoch", "Boot epoch", gauges.boot_epoch),
             ("boot_clean", "1 when the stop before this boot was clean", gauges.boot_clean),
             ("unflushed_bytes", "Bytes added since the last checkpoint", gauges.unflushed_bytes),

@@ -1,7 +1,11 @@
-"""Gathers the facts about one ledger from the storage, for `protocol.admission`."""
+"""Gathers the facts about one ledger from the storage, for `protocol.admission`, and puts its
+ruling into the ledger's record.
+"""
+
+from dataclasses import replace
 
 from bookie.ids import LedgerId
-from bookie.protocol.admission import LedgerFacts
+from bookie.protocol.admission import LedgerFacts, Ruling
 from bookie.storage.records import Boundary, LedgerRecord
 from bookie.storage.storage import Storage
 
@@ -32,11 +36,12 @@ def add_facts(
     boundary: Boundary | None,
     *,
     is_leased: bool,
+    needs_note: bool,
 ) -> LedgerFacts:
     """Only the facts that `rule_add` reads: adds are hot."""
     is_behind = boundary is not None and boundary.covers(ledger_id)
     if record is None:
-        return LedgerFacts(behind_boundary=is_behind, is_leased=is_leased)
+        return LedgerFacts(behind_boundary=is_behind, is_leased=is_leased, is_noted=not needs_note)
     return LedgerFacts(
         master_key=record.master_key,
         fenced=record.fenced,
@@ -44,4 +49,16 @@ def add_facts(
         deleted=record.deleted,
         behind_boundary=is_behind,
         is_leased=is_leased,
+        is_noted=record.noted or not needs_note,
     )
+
+
+def changed_by(ruling: Ruling, record: LedgerRecord, *, master_key: bytes) -> LedgerRecord:
+    """The record with what the ruling says must be durable before the answer."""
+    if ruling.learn_key:
+        record = replace(record, master_key=master_key)
+    if ruling.fence:
+        record = replace(record, fenced=True)
+    if ruling.note:
+        record = replace(record, noted=True)
+    return record

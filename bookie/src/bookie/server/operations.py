@@ -38,7 +38,7 @@ from bookie.server.delayed_calls import DelayedCalls
 from bookie.server.disk_reads import DiskReads, expected_bytes
 from bookie.server.durable import DurableFacts
 from bookie.server.first_fences import FirstFences
-from bookie.server.ledger_facts import add_facts, facts_of
+from bookie.server.ledger_facts import add_facts, changed_by, facts_of
 from bookie.server.pacing import Pacing
 from bookie.server.replies import ReplyLimits, ReplyRoom
 from bookie.server.state import BookieState
@@ -144,15 +144,11 @@ class Operations:
 
     def _apply(self, ledger_id: LedgerId, ruling: Ruling, master_key: bytes) -> None:
         """Begin to write what the ruling says must be durable; in memory it counts from now on."""
-        if not (ruling.learn_key or ruling.fence):
+        if not (ruling.learn_key or ruling.fence or ruling.note):
             return
         record = self._storage.record(ledger_id) or LedgerRecord(ledger_id)
-        changed = record
-        if ruling.learn_key:
-            changed = replace(changed, master_key=master_key)
-        if ruling.fence and not record.fenced:
-            changed = replace(changed, fenced=True)
-            self.state.traffic.fences += 1
+        changed = changed_by(ruling, record, master_key=master_key)
+        self.state.traffic.fences += changed.fenced and not record.fenced
         if changed != record:
             self._facts.persist(changed)
 
@@ -203,6 +199,7 @@ class Operations:
             storage.record(ledger_id),
             storage.boundary(),
             is_leased=self.state.is_leased,
+            needs_note=self._storage.needs_notes,
         )
         ruling = rule_add(
             facts,

@@ -49,6 +49,7 @@ def boot_settings(settings: BookieSettings) -> BootSettings:
         ledger_dirs=tuple(disk.directory for disk in settings.ledgers),
         mode=settings.durability.mode,
         flush_interval_s=settings.durability.flush_interval_seconds,
+        note_idle_flushes=settings.durability.note_idle_flushes,
         ring_bytes=settings.storage.ring_bytes,
         log_file_bytes=settings.storage.log_file_bytes,
         direct_io=settings.storage.direct_io,

@@ -72,6 +72,10 @@ class Durability(_Section):
     journal_write_data: bool = True
     ack: Literal["memory", "sync"] = "memory"
     flush_interval_seconds: PositiveFloat = 10.0
+    note_idle_flushes: PositiveInt | None = 2
+    """With `ack: memory`: for how many checkpoints in a row a ledger must be idle before a crash
+    leaves it out of doubt. Its next add then waits for one sync of the journal. `null`: a crash
+    puts every ledger in doubt, as is right for disks that lie about syncs."""
 
     @property
     def mode(self) -> DurabilityMode:

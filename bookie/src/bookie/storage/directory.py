@@ -176,6 +176,13 @@ class LedgerDirectory:
         if lac > end.lac:
             end.lac = lac
 
+    def has_unsynced(self, ledger_id: LedgerId) -> bool:
+        """Locked. True when a row of the ledger is in memory, so that no index has it yet."""
+        frozen = self._frozen
+        return ledger_id in self._active.ledgers or (
+            frozen is not None and ledger_id in frozen.ledgers
+        )
+
     @property
     def pending_rows(self) -> int:
         """Rows added since the last capture."""
@@ -292,12 +299,16 @@ class LedgerDirectory:
         end = self.log.end()
         return Capture((end.file_id, end.offset), self._frozen)
 
-    def commit(self, capture: Capture, *, records: Sequence[LedgerRecord]) -> None:
-        """Sync the log, then commit the capture. After an error all rows are kept: try again."""
+    def commit(
+        self, capture: Capture, *, records: Sequence[LedgerRecord], sequence: int | None
+    ) -> None:
+        """Sync the log, then commit the capture, with which the index has all up to the journal's
+        record `sequence` (None: unknown). After an error all rows are kept: try again.
+        """
         if capture.indexed_to != self.facts.indexed_to:
             self.log.stream.sync()  # the next scan demands every byte before this position
             passing("checkpoint: log synced, index not committed")
-        facts = self.facts.with_position(capture.indexed_to)
+        facts = self.facts.with_position(capture.indexed_to, sequence=sequence)
         if capture.rows.count or records or facts != self.facts:
             dead = self.index.commit(
                 Batch(rows=capture.rows.ledgers, records=records, facts=facts.encode()),

@@ -23,6 +23,7 @@ _POSITION: Final = "indexed_to"
 _FENCE: Final = "fence_boundary"
 _UNCHECKED: Final = "unchecked_boundary"
 _SUSPICIONS: Final = "suspicions"
+_NOTED_TO: Final = "noted_to"
 
 
 class Suspicion(Enum):
@@ -36,22 +37,37 @@ class Suspicion(Enum):
 @dataclass(frozen=True, slots=True)
 class DirectoryFacts:
     """Facts about one ledger directory. `indexed_to`: (log file id, offset) up to which the index
-    has every frame. `fence`, `unchecked`: its boundaries, None = there is none.
+    has every frame. `fence`, `unchecked`: its boundaries, None = there is none. `noted_to`: number
+    of the journal's record up to which the index has all notes of its ledgers; None = notes may be
+    missing. A version that keeps no notes leaves it as it is, and trims the journal beyond it.
     """
 
     indexed_to: tuple[int, int] = START
     fence: Boundary | None = None
     unchecked: Boundary | None = None
     suspicions: frozenset[Suspicion] = field(default_factory=frozenset)
+    noted_to: int | None = None
 
-    def with_position(self, indexed_to: tuple[int, int]) -> "DirectoryFacts":
-        return replace(self, indexed_to=indexed_to)
+    def with_position(
+        self, indexed_to: tuple[int, int], *, sequence: int | None
+    ) -> "DirectoryFacts":
+        """These facts after a commit that covers the log up to `indexed_to` and the journal up to
+        its record `sequence`; None = a part of the journal that is not known. Notes that are
+        missing stay so.
+        """
+        noted_to = self.noted_to
+        if noted_to is not None and sequence is not None:
+            noted_to = sequence
+        return replace(self, indexed_to=indexed_to, noted_to=noted_to)
 
     def with_suspicions(self, found: frozenset[Suspicion]) -> "DirectoryFacts":
         return replace(self, suspicions=self.suspicions | found)
 
-    def settled(self) -> "DirectoryFacts":
-        return replace(self, suspicions=frozenset())
+    def settled(self, *, sequence: int) -> "DirectoryFacts":
+        """These facts once a boot has dealt with the suspicions and with missing notes: from here
+        on, behind the journal's record `sequence`, notes are whole.
+        """
+        return replace(self, suspicions=frozenset(), noted_to=sequence)
 
     def encode(self) -> dict[str, bytes | None]:
         """The rows of the fact table; None removes a row."""
@@ -60,6 +76,7 @@ class DirectoryFacts:
             _FENCE: self.fence.encode() if self.fence else None,
             _UNCHECKED: self.unchecked.encode() if self.unchecked else None,
             _SUSPICIONS: json.dumps(sorted(s.value for s in self.suspicions)).encode(),
+            _NOTED_TO: None if self.noted_to is None else json.dumps(self.noted_to).encode(),
         }
 
     @classmethod
@@ -69,11 +86,13 @@ class DirectoryFacts:
         try:
             file_id, offset = parse_json(rows.get(_POSITION, b"[0, 0]"))
             found = parse_json(rows.get(_SUSPICIONS, b"[]"))
+            noted_to = parse_json(rows.get(_NOTED_TO, b"null"))
             return cls(
                 (int(file_id), int(offset)),
                 Boundary.decode(fence) if fence is not None else None,
                 Boundary.decode(unchecked) if unchecked is not None else None,
                 frozenset(map(Suspicion, found)),
+                None if noted_to is None else int(noted_to),
             )
         except (ValueError, TypeError) as error:
             raise CorruptError(

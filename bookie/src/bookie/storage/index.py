@@ -46,6 +46,8 @@ PRAGMA user_version = {SCHEMA_VERSION};
 _LAC_BODIES: Final = "CREATE TABLE IF NOT EXISTS lac_bodies (ledger INTEGER PRIMARY KEY, body BLOB)"
 """A table beside `records`; it is created where it is missing, and older versions of this program
 ignore it."""
+_NOTES: Final = "CREATE TABLE IF NOT EXISTS notes (ledger INTEGER PRIMARY KEY)"
+"""The ledgers whose record is noted; a table beside `records`, like `lac_bodies`."""
 _ROW: Final = "first, last, count, size, period, file, offset, length, flags"
 _INSERT_RUN: Final = f"INSERT INTO runs (ledger, {_ROW}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _SELECT_RUNS: Final = f"""
@@ -182,8 +184,9 @@ class Index:
         with self._database.reading("read ledger records") as connection:
             found = connection.execute(
                 "SELECT records.ledger, master_key, fenced, limbo, mark_epoch, checked_epoch, "
-                "explicit_lac, deleted, body FROM records "
-                "LEFT JOIN lac_bodies ON lac_bodies.ledger = records.ledger"
+                "explicit_lac, deleted, body, notes.ledger IS NOT NULL FROM records "
+                "LEFT JOIN lac_bodies ON lac_bodies.ledger = records.ledger "
+                "LEFT JOIN notes ON notes.ledger = records.ledger"
             )
             return {LedgerId(row[0]): _record(row) for row in found}
 
@@ -242,6 +245,7 @@ class Index:
             connection.executemany(_REPLACE_RECORD, map(_record_values, batch.records))
             bodies = [(each.ledger_id, each.lac_body) for each in batch.records if each.lac_body]
             connection.executemany(_REPLACE_LAC_BODY, bodies)
+            _write_notes(connection, batch.records)
             connection.executemany(
                 "INSERT INTO losses VALUES (?, ?, ?)",
                 [(loss.ledger_id, loss.reason, loss.entries.encode()) for loss in batch.losses],
@@ -387,7 +391,7 @@ def _add_tables(database: Database) -> None:
     """Create the tables that an older version of this program did not make."""
     with database.reading("look for tables of later versions") as connection:
         found = connection.execute("SELECT name FROM sqlite_master").fetchall()
-    missing = {"lac_bodies": _LAC_BODIES, DECISIONS: CREATE_DECISIONS}
+    missing = {"lac_bodies": _LAC_BODIES, "notes": _NOTES, DECISIONS: CREATE_DECISIONS}
     for (name,) in found:
         missing.pop(name, None)
     if missing:
@@ -420,6 +424,13 @@ def _retract(connection: sqlite3.Connection, retracted: Mapping[LedgerId, EntryS
                 connection.execute("DELETE FROM losses WHERE rowid = ?", (row_id,))
 
 
+def _write_notes(connection: sqlite3.Connection, records: Sequence[LedgerRecord]) -> None:
+    noted = [(record.ledger_id,) for record in records if record.noted]
+    others = [(record.ledger_id,) for record in records if not record.noted]
+    connection.executemany("INSERT OR IGNORE INTO notes VALUES (?)", noted)
+    connection.executemany("DELETE FROM notes WHERE ledger = ?", others)
+
+
 def _write_facts(connection: sqlite3.Connection, facts: Mapping[str, bytes | None]) -> None:
     for name, value in facts.items():
         if value is None:
@@ -444,7 +455,7 @@ def _record_values(record: LedgerRecord) -> tuple[int, bytes | None, int, int, i
 
 
 def _record(row: Sequence[object]) -> LedgerRecord:
-    ledger, key, fenced, limbo, mark, checked, lac, deleted, lac_body = row
+    ledger, key, fenced, limbo, mark, checked, lac, deleted, lac_body, noted = row
     return LedgerRecord(
         LedgerId(ledger),  # type: ignore[arg-type]  # the column is an integer
         master_key=key,  # type: ignore[arg-type]
@@ -456,6 +467,7 @@ def _record(row: Sequence[object]) -> LedgerRecord:
         deleted=bool(deleted & 1),  # type: ignore[operator]
         returns=deleted >> 1,  # type: ignore[operator]
         lac_body=lac_body or b"",  # type: ignore[arg-type]
+        noted=bool(noted),
     )
 
 

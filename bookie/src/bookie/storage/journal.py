@@ -151,6 +151,14 @@ class Journal:
         """
         return not self._found.spans
 
+    @property
+    def first_kept(self) -> int:
+        """The lowest sequence number of a record that `replay` may return: all records before it
+        were trimmed. 1 when no journal file was found.
+        """
+        spans = self._found.spans
+        return spans[0].first_sequence if spans else 1
+
     def replay(self) -> Iterator[JournalRecord]:
         """Yield all records found, in order; if `lost`, all that are still good."""
         for span in self._found.spans:
@@ -168,7 +176,12 @@ class Journal:
     # ---- appending ------------------------------------------------------------------------------
 
     def append(
-        self, kind: RecordKind, payload: Sequence[Buffer], *, begins_file: bool = False
+        self,
+        kind: RecordKind,
+        payload: Sequence[Buffer],
+        *,
+        traits: int = 0,
+        begins_file: bool = False,
     ) -> int | None:
         """Append a record and return its sequence number; None when there is no room: try again
         after `notify`.
@@ -178,7 +191,9 @@ class Journal:
         """
         length = RECORD_HEADER_BYTES + sum(map(len, payload))
         place = self.stream.append(
-            length, lambda place: self._render(kind, payload, place), begins_file=begins_file
+            length,
+            lambda place: self._render(kind, payload, traits, place),
+            begins_file=begins_file,
         )
         if place is None:
             return None
@@ -194,7 +209,7 @@ class Journal:
         return self.stream.has_room(RECORD_HEADER_BYTES + payload_bytes, beside=_TRIM_ROOM_BYTES)
 
     def _render(
-        self, kind: RecordKind, payload: Sequence[Buffer], place: Place
+        self, kind: RecordKind, payload: Sequence[Buffer], traits: int, place: Place
     ) -> Sequence[Buffer]:
         return encode_record(
             kind,
@@ -202,6 +217,7 @@ class Journal:
             sequence=self._base_sequence + 1 + place.number,
             synced=self._base_sequence + place.synced,
             seed=seed_of(place.nonce, place.offset),
+            traits=traits,
         )
 
     def append_durably(

@@ -1,9 +1,9 @@
 """Records of the journal: their codec, and reading them from one file.
 
-A record, big-endian: magic, kind, payload length, sequence number, the highest sequence number that
-was known to be durable when this record was appended, crc32c; then the payload. The checksum starts
-with the file's nonce and the record's offset, so that a copy of a record at another place (an entry
-may hold any bytes) is not taken for a record.
+A record, big-endian: magic, kind, traits, payload length, sequence number, the highest sequence
+number that was known to be durable when this record was appended, crc32c; then the payload. The
+checksum starts with the file's nonce and the record's offset, so that a copy of a record at another
+place (an entry may hold any bytes) is not taken for a record.
 """
 
 import struct
@@ -22,7 +22,12 @@ from bookie.storage.disk import DiskFile
 RECORD_MAGIC: Final = b"\xb0\x0cJ\x01"
 PAYLOAD_BYTES_MAX: Final = FRAME_BYTES_MAX + 4096
 
-_RECORD: Final = struct.Struct(">4sB3xIQQ")
+NOTED: Final = 1
+"""A trait of a record of a ledger: the ledger may have unsynced entries (`LedgerRecord.noted`)."""
+
+# 0.1.0 wrote zeros where the traits are, and passes over what it reads there:
+# b0 0c 4a 01 | kind | traits | 00 00 | length (4) | sequence (8) | synced (8)
+_RECORD: Final = struct.Struct(">4sBB2xIQQ")
 _CRC: Final = struct.Struct(">I")
 _SEED: Final = struct.Struct(">QQ")
 RECORD_HEADER_BYTES: Final = _RECORD.size + _CRC.size
@@ -54,6 +59,8 @@ class JournalRecord:
     sequence: int
     kind: RecordKind
     payload: memoryview = field(repr=False)
+    traits: int = 0
+    """Bits about the payload; see `NOTED`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,7 @@ class RawRecord:
     sequence: int
     synced: int
     payload: memoryview = field(repr=False)
+    traits: int = 0
 
     @property
     def end(self) -> int:
@@ -78,15 +86,21 @@ class RawRecord:
                 f"journal record {self.sequence} is of the unknown kind {self.kind}: it was "
                 "written by a newer version; start that one"
             ) from None
-        return JournalRecord(self.sequence, kind, self.payload)
+        return JournalRecord(self.sequence, kind, self.payload, self.traits)
 
 
 def encode_record(
-    kind: RecordKind, payload: Sequence[Buffer], *, sequence: int, synced: int, seed: bytes
+    kind: RecordKind,
+    payload: Sequence[Buffer],
+    *,
+    sequence: int,
+    synced: int,
+    seed: bytes,
+    traits: int = 0,
 ) -> list[Buffer]:
     """Encode a record as buffers to write one after the other; `seed`: see `seed_of`."""
     length = sum(map(len, payload))
-    head = _RECORD.pack(RECORD_MAGIC, kind, length, sequence, synced)
+    head = _RECORD.pack(RECORD_MAGIC, kind, traits, length, sequence, synced)
     crc = crc32c(seed + head)
     for part in payload:
         crc = crc32c(part, crc)
@@ -104,7 +118,7 @@ def record_at(window: memoryview, *, nonce: int, offset: int) -> RawRecord | Non
     """
     if len(window) < RECORD_HEADER_BYTES:
         return None
-    magic, kind, length, sequence, synced = _RECORD.unpack_from(window)
+    magic, kind, traits, length, sequence, synced = _RECORD.unpack_from(window)
     end = RECORD_HEADER_BYTES + length
     if magic != RECORD_MAGIC or length > PAYLOAD_BYTES_MAX or end > len(window):
         return None
@@ -112,7 +126,7 @@ def record_at(window: memoryview, *, nonce: int, offset: int) -> RawRecord | Non
     payload = window[RECORD_HEADER_BYTES:end]
     if crc32c(payload, crc32c(seed_of(nonce, offset) + bytes(window[: _RECORD.size]))) != crc:
         return None
-    return RawRecord(offset, kind, sequence, synced, payload)
+    return RawRecord(offset, kind, sequence, synced, payload, traits)
 
 
 def read_records(

@@ -8,8 +8,8 @@ durable records are gone:
 - a file missing between the lowest one still needed (recorded by every trim) and the last;
 - a bad header: a file gets its name after its header is durable.
 Then the directory counts as lost, and its owner treats the disk as empty. A loss at the very end,
-with nothing written behind it, leaves no evidence here; the marker of an unclean stop covers that
-case.
+with nothing written behind it, leaves no evidence here. It takes damage, or a hand: a crash takes
+only what was not synced. In every mode the facts and notes of these records are gone then.
 """
 
 import struct

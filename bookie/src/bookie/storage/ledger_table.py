@@ -43,12 +43,15 @@ class Ledgers:
         self._limbo: set[LedgerId] = set()
         """The ledgers whose record says limbo: usually few of many, and every probe asks for
         them."""
+        self._noted: set[LedgerId] = set()
+        """The ledgers whose record is noted; a flush looks at each of them."""
 
     def _check(self) -> None:
         """Assert the invariants, with the storage's lock held; only for tests, as it looks at every
         record.
         """
         assert self._limbo == {i for i, record in self.records.items() if record.limbo}
+        assert self._noted == {i for i, record in self.records.items() if record.noted}
         assert self.dirty <= self.records.keys()
         assert all(record.fenced for record in self.records.values() if record.deleted)
         assert self.unchecked is None or self.fence is not None
@@ -88,6 +91,17 @@ class Ledgers:
             self._limbo.add(record.ledger_id)
         else:
             self._limbo.discard(record.ledger_id)
+        if record.noted:
+            self._noted.add(record.ledger_id)
+        else:
+            self._noted.discard(record.ledger_id)
+
+    def take_back_note(self, ledger_id: LedgerId) -> None:
+        """Take back the ledger's note; the next checkpoint makes that durable. The caller has
+        seen, with the lock held, that an index has everything of the ledger.
+        """
+        self._put(replace(self.records[ledger_id], noted=False))
+        self.dirty.add(ledger_id)
 
     def is_deleted(self, ledger_id: LedgerId) -> bool:
         record = self.records.get(ledger_id)
@@ -98,6 +112,14 @@ class Ledgers:
 
     def limbo(self) -> list[LedgerId]:
         return sorted(self._limbo.copy())
+
+    def noted(self) -> list[LedgerId]:
+        """In no order; in the event loop's thread or with the lock held."""
+        return list(self._noted)
+
+    @property
+    def noted_count(self) -> int:
+        return len(self._noted)
 
     def is_unchecked(self, ledger_id: LedgerId) -> bool:
         boundary = self.unchecked

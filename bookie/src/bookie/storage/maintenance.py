@@ -175,7 +175,7 @@ class Maintenance:
         return {("journal", str(self.settings.journal_dir)): self.journal.stream.syncs} | found
 
     def _checkpoint(self) -> None:
-        sequence = self.commit()
+        sequence = self._commit(covers_journal=True)
         self.journal.trim(sequence)
         for watch in self._spaces:
             watch.measure()
@@ -186,14 +186,16 @@ class Maintenance:
         self._is_short = False
         self.progress.notify()
 
-    def commit(self) -> int:
-        """Commit logs and indexes without trimming the journal; returns the journal number that
-        they cover.
-
-        Only the open calls it, as it must not trim the journal while it replays; all others use
-        `checkpoint`.
+    def commit_replayed(self) -> None:
+        """Commit logs and indexes in the middle of a replay: records of the journal are still to
+        come, so that it must not be trimmed, and the indexes have no more notes than before.
         """
+        self._commit(covers_journal=False)
+
+    def _commit(self, *, covers_journal: bool) -> int:
+        """Commit logs and indexes; returns the number of the journal's last record at that time."""
         captured = self.capture()
+        sequence = captured.sequence if covers_journal else None
         try:
             for directory in self.directories:
                 directory.log.stream.request_sync()  # in parallel; commit waits for each
@@ -203,7 +205,7 @@ class Maintenance:
             for directory, capture, own in zip(
                 self.directories, captured.directories, routed, strict=True
             ):
-                directory.commit(capture, records=own)
+                directory.commit(capture, records=own, sequence=sequence)
         except BaseException:
             with self.lock:
                 self.ledgers.give_back(captured.records)
@@ -254,14 +256,17 @@ class Maintenance:
             self._settle()
 
     def settle(self) -> None:
-        """Clear the suspicions that the open reported: the boot has dealt with them. Blocking."""
+        """Clear the suspicions that the open reported, and count notes as whole from now on: the
+        boot has dealt with what was missing. Blocking.
+        """
         with self._operation(self._committing):
             self._settle()
 
     def _settle(self) -> None:
+        sequence = self.journal.last_sequence()
         for directory in self.directories:
-            if directory.facts.suspicions:
-                directory.write(facts=directory.facts.settled())
+            if directory.facts.suspicions or directory.facts.noted_to is None:
+                directory.write(facts=directory.facts.settled(sequence=sequence))
 
     def finish_unchecked(self, epoch: int) -> None:
         """Lift the unchecked boundary of `epoch` or earlier: all ledgers under it are checked.

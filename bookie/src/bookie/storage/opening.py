@@ -9,7 +9,7 @@ middle.
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Final
 
 from bookie.errors import CorruptError, FrameError
@@ -18,7 +18,7 @@ from bookie.ids import LedgerId
 from bookie.storage.directory import LedgerDirectory
 from bookie.storage.facts import Suspicion
 from bookie.storage.journal import Journal
-from bookie.storage.journal_records import JournalRecord, RecordKind
+from bookie.storage.journal_records import NOTED, JournalRecord, RecordKind
 from bookie.storage.ledger_table import Ledgers
 from bookie.storage.records import LedgerRecord, union
 
@@ -47,6 +47,9 @@ class OpenReport:
     index_rebuilt: bool = False
     """An index was rebuilt from its log, so marks and fences may be gone: treat the stop as
     unclean."""
+    notes_are_whole: bool = False
+    """No note was lost that journal or indexes had. A version that keeps none may have replayed and
+    trimmed the journal."""
 
     @property
     def is_suspect(self) -> bool:
@@ -64,8 +67,8 @@ class Opening:
     ledgers: Ledgers
     directory_of: Callable[[LedgerId], LedgerDirectory]
     """Returns the directory of a ledger."""
-    commit: Callable[[], int]
-    """Commits the rows in memory to the indexes, without touching the journal."""
+    commit: Callable[[], None]
+    """Commits the rows in memory to the indexes, which covers no record of the journal for sure."""
     rows_max: int
     """With so many rows of a directory in memory the replay commits in between."""
     _records: int = field(default=0, init=False)
@@ -79,6 +82,7 @@ class Opening:
         deleted = self.ledgers.deleted()
         rebuilt = sum(directory.recover(deleted=deleted) for directory in self.directories)
         self._keep_suspicions()
+        notes_are_whole = self._judge_notes()
         for record in self.journal.replay():
             self._replay(record)
         found = {s for directory in self.directories for s in directory.facts.suspicions}
@@ -89,6 +93,7 @@ class Opening:
             torn=Suspicion.TORN in found,
             journal_lost=Suspicion.JOURNAL_LOST in found,
             index_rebuilt=Suspicion.INDEX_REBUILT in found,
+            notes_are_whole=notes_are_whole,
         )
 
     def _load_indexes(self) -> None:
@@ -112,9 +117,34 @@ class Opening:
             if facts != directory.facts:
                 directory.write(facts=facts)
 
+    def _judge_notes(self) -> bool:
+        """Whether every note is in an index or in the journal.
+
+        If not, the index says so durably until a boot has dealt with it: the checkpoint at the end
+        of this open covers the journal as it is now. An index may have notes of records that a
+        crash took from the end of the journal; nothing is missing then.
+        """
+        trimmed_to = self.journal.first_kept - 1
+        for directory in self.directories:
+            noted_to = directory.facts.noted_to
+            if noted_to is not None and noted_to < trimmed_to:
+                log.warning(
+                    "%s has the notes up to record %d of the journal, which a program that keeps "
+                    "none trimmed to record %d: an unclean stop leaves every ledger in doubt",
+                    directory.path, noted_to, trimmed_to,
+                )  # fmt: skip
+                directory.write(facts=replace(directory.facts, noted_to=None))
+        return all(directory.facts.noted_to is not None for directory in self.directories)
+
     def _replay(self, record: JournalRecord) -> None:
         if record.kind is RecordKind.LEDGER:
-            self.ledgers.merge(LedgerRecord.decode(record.payload))
+            found = LedgerRecord.decode(record.payload)
+            # Of a record that the index covers, the note may be taken back there since. No commit
+            # in the middle of the replay moves `noted_to`.
+            noted_to = self.directory_of(found.ledger_id).facts.noted_to
+            is_newer = noted_to is None or record.sequence > noted_to
+            noted = is_newer and bool(record.traits & NOTED)
+            self.ledgers.merge(replace(found, noted=noted))
             self._records += 1
         else:
             assert record.kind is RecordKind.RUN, "the journal keeps its own records to itself"

@@ -4,7 +4,8 @@ A changed record is in memory at once, then in the journal (once it is durable t
 answers), then in the index at the next checkpoint. After a crash the journal may hold older states
 than the index, or newer ones, so states are *merged*, never overwritten. `merged` is commutative,
 associative and idempotent, and no replay order can take back a fence, a newer limbo mark, a
-tombstone, or the fact that the metadata store named the ledger again after it was collected.
+tombstone, a note, or the fact that the metadata store named the ledger again after it was
+collected.
 """
 
 import struct
@@ -67,6 +68,9 @@ class LedgerRecord:
     """The highest explicit LAC as a stock client signed it: ledger id, LAC, digest; empty = none.
     The bookie returns it verbatim. Native clients do not sign theirs, so `explicit_lac` may be
     higher."""
+    noted: bool = False
+    """The ledger has a note: entries of it may be here that no disk has yet. Journal and index keep
+    notes beside the encoded record, where older versions pass over them."""
 
     def merged(self, other: "LedgerRecord") -> "LedgerRecord":
         """The state that results from both records.
@@ -74,7 +78,7 @@ class LedgerRecord:
         A fence stays permanently, epochs and LAC only grow, the first master key stays. A tombstone
         stays until the next return. Limbo comes from the record with more returns, then from the
         one with the later mark; of the same mark, cleared is the later state. A tombstone has no
-        LAC body.
+        LAC body. A note stays: only `Ledgers.take_back_note` ends it.
         """
         assert self.ledger_id == other.ledger_id
         newer = max(self, other, key=_mark_rank)
@@ -92,6 +96,7 @@ class LedgerRecord:
             deleted=deleted,
             returns=newer.returns,
             lac_body=b"" if deleted else max(bodies, key=_lac_rank),
+            noted=self.noted or other.noted,
         )
 
     def marked(self, epoch: int) -> "LedgerRecord":

@@ -29,6 +29,9 @@ class StorageSettings:
     ledger_dirs: tuple[Path, ...]
     mode: DurabilityMode
     flush_interval_s: float = 10.0
+    note_idle_flushes: int | None = 2
+    """For how many checkpoints in a row a ledger must be idle before its note is taken back. None:
+    memory mode keeps no notes, and an unclean stop puts every ledger in doubt."""
     ring_bytes: int = 32 * MIB
     log_file_bytes: int = 128 * MIB
     direct_io: Literal["auto", "on", "off"] = "auto"

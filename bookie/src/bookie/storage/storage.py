@@ -26,12 +26,13 @@ from bookie.storage.decisions import PersonDecision
 from bookie.storage.directory import LedgerDirectory
 from bookie.storage.disk import Disk, RealDisk
 from bookie.storage.journal import Journal
-from bookie.storage.journal_records import RecordKind
+from bookie.storage.journal_records import NOTED, RecordKind
 from bookie.storage.ledger_table import Ledgers
 from bookie.storage.log_scan import Position
 from bookie.storage.loop_calls import CallSoon, Progress
 from bookie.storage.maintenance import CheckpointCapture, Maintenance, close_all
 from bookie.storage.modes import DurabilityMode
+from bookie.storage.notes import LedgerNotes
 from bookie.storage.opening import Opening, OpenReport
 from bookie.storage.permits import AddPermits
 from bookie.storage.reading import StoredRead
@@ -84,6 +85,16 @@ class Storage:
         self._unwritten: dict[LedgerId, list[Done]] = {}
         """Changed records for which the journal had no room yet, with the callbacks that wait for
         them."""
+        self.needs_notes: Final = (
+            settings.mode is DurabilityMode.MEMORY and settings.note_idle_flushes is not None
+        )
+        """True when an add may be answered only once its ledger has a durable note."""
+        self._notes: Final = LedgerNotes(
+            self._ledgers,
+            idle_flushes=settings.note_idle_flushes or 1,
+            has_unsynced=self._has_unsynced,
+        )
+        """For how long each noted ledger has been idle."""
         self._starved = False
         """An add was refused since `on_room` was called last."""
         self.unflushed_bytes = 0
@@ -142,7 +153,7 @@ class Storage:
             journal=self._journal,
             ledgers=self._ledgers,
             directory_of=self._directory_of,
-            commit=self.maintenance.commit,
+            commit=self.maintenance.commit_replayed,
             rows_max=self._settings.checkpoint_rows,
         )
         self.report = opening.run()
@@ -175,11 +186,16 @@ class Storage:
         """
         while self._unwritten:
             ledger_id = next(iter(self._unwritten))
-            payload = self._ledgers.records[ledger_id].encode()
+            record = self._ledgers.records[ledger_id]
+            payload, traits = [record.encode()], NOTED * record.noted
             try:
                 # has_room leaves free what a trim needs on a full disk, so it is asked here too.
-                has_room = self._journal.has_room(len(payload))
-                sequence = self._journal.append(RecordKind.LEDGER, [payload]) if has_room else None
+                has_room = self._journal.has_room(len(payload[0]))
+                sequence = (
+                    self._journal.append(RecordKind.LEDGER, payload, traits=traits)
+                    if has_room
+                    else None
+                )
             except StorageError as error:
                 waiting, self._unwritten = self._unwritten, {}
                 return [(done, error) for dones in waiting.values() for done in dones]
@@ -188,6 +204,25 @@ class Storage:
             for done in self._unwritten.pop(ledger_id):
                 self._journal_acks.add(sequence, done)
         return []
+
+    def noted_ledgers(self) -> list[LedgerId]:
+        """The ledgers with a note, ids rising: entries of them may be here that no disk has."""
+        return sorted(self._ledgers.noted())
+
+    @property
+    def noted_count(self) -> int:
+        return self._ledgers.noted_count
+
+    def take_back_notes(self) -> bool:
+        """Take back notes of ledgers that have been idle for long enough; call it after each flush
+        until it returns False. It does a piece at a time. In the event loop's thread: so it never
+        comes between the ruling on an add and the add.
+        """
+        with self._lock:
+            return self._notes.take_back_some()
+
+    def _has_unsynced(self, ledger_id: LedgerId) -> bool:
+        return self._directory_of(ledger_id).has_unsynced(ledger_id)
 
     @property
     def waits_for_disk(self) -> bool:
@@ -355,10 +390,11 @@ class Storage:
         """Take what has changed since the last call, for a checkpoint to commit."""
         with self._lock:
             self.unflushed_bytes = 0
+            captures = [directory.capture() for directory in self._directories]
+            for capture in captures:
+                self._notes.written(capture.rows.ledgers)
             return CheckpointCapture(
-                self._journal.last_sequence(),
-                self._ledgers.take_dirty(),
-                [directory.capture() for directory in self._directories],
+                self._journal.last_sequence(), self._ledgers.take_dirty(), captures
             )
 
     def _note_failure(self) -> None:

@@ -423,7 +423,7 @@ class BookieOptions(Resource):
 
     journal_write_data: bool = False
     """True: a bookie writes entries to its journal before it acknowledges them. False: entries skip
-    the journal, and after an unclean stop the bookie fences its ledgers and a repair follows."""
+    the journal, and after an unclean stop ledgers with unsynced entries are fenced and repaired."""
     ack: AckMode = AckMode.MEMORY
     """When a bookie acknowledges an entry that skips the journal: `memory`, once it is in memory;
     `sync`, once it is on a synced disk. Without effect if `journalWriteData` is true."""
