@@ -85,6 +85,7 @@ def boot_settings(
         journal_dir=ROOT / "journal",
         ledger_dirs=tuple(ROOT / f"ledger-{index}" for index in range(disks)),
         mode=mode,
+        note_idle_flushes=1,
         ring_bytes=16 * KIB,
         log_file_bytes=16 * KIB,
         journal_ring_bytes=16 * KIB,
@@ -215,7 +216,9 @@ class RecordedBookie:
 
     def _served(self, promises: Promises, booted: Booted) -> Promises:
         storage, record = booted.storage, booted.record
-        marked = frozenset(self.cluster.ledgers) if record.ledgers_fenced else frozenset()
+        fence = storage.boundary()
+        known = self.cluster.ledgers if fence is not None else ()
+        marked = frozenset(i for i in known if fence is not None and fence.covers(i))
         stamps = [read_stamp(self.disk, each) for each in self.settings.directories]
         return replace(
             promises,
@@ -431,7 +434,17 @@ class RecordedBookie:
     # ---- control plane and housekeeping ---------------------------------------------------------
 
     async def flush(self) -> None:
-        """A checkpoint."""
+        """A checkpoint, and what follows it."""
+        await self.checkpoint()
+        self.take_back_notes()
+
+    def take_back_notes(self) -> None:
+        """Those of idle ledgers, as a bookie does after a flush."""
+        while self.storage.take_back_notes():
+            pass
+
+    async def checkpoint(self) -> None:
+        """All that was added before is durable."""
         fresh = self.recorder.promises.fresh
         await self.marks.flush()
         self.disk.run_flushers()  # a sync that was asked for twice is not to cover later adds

@@ -169,20 +169,30 @@ def fences_hold(after: After) -> Iterator[str]:
             yield f"ledger {ledger_id} takes normal adds again"
 
 
-def after_forgetting_every_ledger_that_exists_is_refused(after: After) -> Iterator[str]:
-    if not _may_have_forgotten(after):
+def after_forgetting_every_ledger_in_doubt_is_refused(after: After) -> Iterator[str]:
+    """After a lost disk all that exist are, after a plain unclean stop those that lack something:
+    notes say which. What was acknowledged decides here, not what the notes say."""
+    forgot_all = after.promises.has_forgotten
+    if not forgot_all and not _may_have_forgotten(after):
         return
     for ledger_id, found in after.cluster.ledgers.items():
+        if not forgot_all and not _lacks(after, ledger_id):
+            continue
         if not _is_refused(after, ledger_id):
             yield f"ledger {ledger_id} existed at the unclean boot and takes normal adds"
         yield from _undenied(after, found.value)
 
 
 def _may_have_forgotten(after: After) -> bool:
-    """The boot after an unclean stop with acknowledgements from memory, or after a lost disk."""
+    """The boot after an unclean stop with acknowledgements from memory."""
     unclean = after.promises.stop is Stop.UNCLEAN
-    from_memory = unclean and after.promises.mode is DurabilityMode.MEMORY
-    return from_memory or after.promises.has_forgotten
+    return unclean and after.promises.mode is DurabilityMode.MEMORY
+
+
+def _lacks(after: After, ledger_id: LedgerId) -> bool:
+    """An entry that was acknowledged is not served."""
+    acked = after.promises.acked.get(ledger_id, {})
+    return any(entry_id not in after.served(ledger_id) for entry_id in acked)
 
 
 def _undenied(after: After, metadata: LedgerMetadata) -> Iterator[str]:
@@ -263,7 +273,7 @@ CLAIMS: tuple[Claim, ...] = (
     what_is_durable_is_served,
     what_is_served_is_what_was_written,
     fences_hold,
-    after_forgetting_every_ledger_that_exists_is_refused,
+    after_forgetting_every_ledger_in_doubt_is_refused,
     marks_hold,
     keys_are_known,
     explicit_lacs_are_known,

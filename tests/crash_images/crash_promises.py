@@ -34,7 +34,7 @@ class Promises:
     """See the module. `durable`: of the acked ones, those that no crash may take. `fresh`: those
     acknowledged by the present process, which a flush makes durable.
 
-    `refused`: ledgers that existed at an unclean boot. `limbo`, `unchecked`: told as such, and
+    `refused`: ledgers that an unclean boot has fenced. `limbo`, `unchecked`: told as such, and
     nothing was done to clear them. `disks`: their ids by place; empty = replaced since.
     """
 

@@ -74,6 +74,52 @@ async def unclean_boot(bookie: RecordedBookie) -> None:
     await bookie.boot()
 
 
+async def notes(bookie: RecordedBookie) -> None:
+    """A ledger goes idle, is written again and goes idle again, beside one that stays busy; a write
+    of a recovery comes to a third. An add comes between the end of a flush and the look at notes.
+    Then a power cut, and the boot after it."""
+    await bookie.boot()
+    idle, busy, copied = [await bookie.ledger() for _ in range(3)]
+    for ledger in (idle, busy, copied):
+        await bookie.add(ledger, 0)
+    for number in range(1, 4):
+        await bookie.add(busy, number)
+        await bookie.flush()
+    assert idle not in bookie.storage.noted_ledgers()
+    bookie.begin_trace()
+    await bookie.add(idle, 1)
+    await bookie.flush()
+    await bookie.add(idle, 2)
+    await bookie.add(copied, 1, recovery=True)
+    await bookie.flush()
+    await bookie.checkpoint()
+    await bookie.add(copied, 2)
+    bookie.take_back_notes()
+    await bookie.flush()
+    await bookie.add(busy, 4)
+    bookie.cut_power()
+    await bookie.boot()
+
+
+async def boots_that_doubt_noted_ledgers(bookie: RecordedBookie) -> None:
+    """Two power cuts in a row, the second one in the boot after the first; idle ledgers are left
+    alone by both boots."""
+    await bookie.boot()
+    idle, busy = await bookie.ledger(), await bookie.ledger()
+    await bookie.add(idle, 0)
+    for _ in range(3):
+        await bookie.flush()
+    await bookie.add(busy, 0, 2)
+    bookie.cut_power()
+    bookie.begin_trace()
+    await bookie.boot()
+    assert bookie.storage.limbo_ledgers() == [busy]
+    await bookie.add(idle, 1)
+    bookie.cut_power()
+    await bookie.boot()
+    assert bookie.storage.limbo_ledgers() == [idle, busy]
+
+
 async def boot_after_a_power_cut(bookie: RecordedBookie) -> None:
     """As `unclean_boot`, of what a power cut left."""
     await bookie.boot()
@@ -91,6 +137,7 @@ async def journal_after_memory(bookie: RecordedBookie) -> None:
     await bookie.boot()
     one = await bookie.ledger()
     await bookie.add(one, 0, 3)
+    await bookie.add(one, 3)  # in memory alone: it waits for no note
     bookie.kill()
     bookie.begin_trace()
     await bookie.boot(JOURNAL)
@@ -116,6 +163,20 @@ async def ledger_disk_replaced(bookie: RecordedBookie) -> None:
         await bookie.add(await bookie.ledger(), 0, 2)
     await bookie.stop()
     bookie.replace_volume(len(bookie.settings.storage.ledger_dirs))
+    bookie.begin_trace()
+    await bookie.boot()
+
+
+async def idle_ledgers_on_a_replaced_disk(bookie: RecordedBookie) -> None:
+    """No ledger has a note any more when a SIGKILL comes, and a disk is another one after it."""
+    await bookie.boot()
+    for _ in range(3):
+        await bookie.add(await bookie.ledger(), 0, 2)
+    for _ in range(3):
+        await bookie.flush()
+    assert not bookie.storage.noted_ledgers()
+    bookie.kill()
+    bookie.replace_volume(2)
     bookie.begin_trace()
     await bookie.boot()
 
@@ -472,12 +533,15 @@ def _run(
 RUNS: Final = (
     _run(first_boot, disks=2),
     *(_run(clean_stop, mode) for mode in DurabilityMode),
+    _run(notes, disks=2),
+    _run(boots_that_doubt_noted_ledgers, disks=2),
     *(_run(unclean_boot, mode) for mode in DurabilityMode),
     _run(boot_after_a_power_cut),
     _run(journal_after_memory),
     _run(memory_after_journal, JOURNAL),
     _run(ledger_disk_replaced, disks=2),
     _run(ledger_disk_replaced, JOURNAL),
+    _run(idle_ledgers_on_a_replaced_disk, disks=2),
     _run(journal_disk_replaced),
     _run(journal_disk_replaced, JOURNAL),
     *(_run(adds, mode) for mode in DurabilityMode),

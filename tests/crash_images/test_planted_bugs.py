@@ -1,6 +1,6 @@
 """The claims can fail: bugs planted in the product's code must each give an image that is wrong."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,10 +11,14 @@ import bookie.boot.drain_marker
 import bookie.boot.marker
 import bookie.boot.stamps
 import bookie.boot.verdicts
+import bookie.storage.index
+import bookie.storage.storage
 import crash_bookie
 import pytest
+from bookie.boot.boot import Boot
 from bookie.boot.marker import BootMarkers
 from bookie.boot.takeover import Takeover
+from bookie.ids import LedgerId
 from bookie.server.durable import DurableFacts
 from bookie.storage.compaction import _Copying
 from bookie.storage.directory import Capture, LedgerDirectory
@@ -22,6 +26,7 @@ from bookie.storage.disk import Disk
 from bookie.storage.facts import DirectoryFacts
 from bookie.storage.journal import Journal
 from bookie.storage.ledger_log import LedgerLog
+from bookie.storage.ledger_table import Ledgers
 from bookie.storage.maintenance import Maintenance
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.records import LedgerRecord
@@ -108,6 +113,41 @@ def fence_answered_before_durable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def unclean_boot_does_not_mark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bookie.boot.boot, "mark_existing", lambda *_: None)
+    monkeypatch.setattr(bookie.boot.boot, "mark_noted", lambda _storage, _epoch, every: every)
+
+
+def note_answered_before_durable(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = DurableFacts.persist
+
+    def persist(self: DurableFacts, record: LedgerRecord) -> None:
+        known = self._storage.record(record.ledger_id)
+        if known is not None and replace(known, noted=True) == record:
+            self._storage.put_record(record, done=lambda _error: None)
+        else:
+            right(self, record)
+
+    monkeypatch.setattr(DurableFacts, "persist", persist)
+
+
+def note_is_not_in_the_journal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bookie.storage.storage, "NOTED", 0)
+
+
+def permit_outlives_the_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    def take_back(self: Ledgers, ledger_id: LedgerId) -> None:
+        self._records[ledger_id] = replace(self._records[ledger_id], noted=False)
+        self.dirty.add(ledger_id)
+        self._noted.discard(ledger_id)
+
+    monkeypatch.setattr(Ledgers, "take_back_note", take_back)
+
+
+def index_forgets_notes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bookie.storage.index, "_write_notes", lambda *_: None)
+
+
+def notes_are_believed_whatever_the_disks_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Boot, "_trusts_notes", lambda *_, reason: bool(reason))
 
 
 def replaced_disk_is_taken_silently(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +167,7 @@ def epoch_is_used_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 def journal_trimmed_before_the_index_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def checkpoint(self: Maintenance) -> None:
         self.journal.trim(self.journal.last_sequence())
-        self.commit()
+        self._commit(covers_journal=True)
 
     monkeypatch.setattr(Maintenance, "_checkpoint", checkpoint)
 
@@ -139,10 +179,10 @@ def journal_acknowledged_before_its_sync(monkeypatch: pytest.MonkeyPatch) -> Non
 def index_claims_what_came_after_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     right = LedgerDirectory.commit
 
-    def commit(self: LedgerDirectory, capture: Capture, *, records: Sequence[LedgerRecord]) -> None:
+    def commit(self: LedgerDirectory, capture: Capture, **rest: Any) -> None:
         self.log.stream.sync()
         end = self.log.end()
-        right(self, replace(capture, indexed_to=(end.file_id, end.offset)), records=records)
+        right(self, replace(capture, indexed_to=(end.file_id, end.offset)), **rest)
 
     monkeypatch.setattr(LedgerDirectory, "commit", commit)
 
@@ -189,6 +229,15 @@ def disk_stamped_before_the_marks(monkeypatch: pytest.MonkeyPatch) -> None:
         (marker_cleared_after_a_failed_flush, "stop-with-a-failed-sync", "unclean stop is noticed"),
         (fence_answered_before_durable, "fences-sync", "takes normal adds again"),
         (unclean_boot_does_not_mark, "adds", "existed at the unclean boot"),
+        (note_answered_before_durable, "notes", "existed at the unclean boot"),
+        (note_is_not_in_the_journal, "notes", "existed at the unclean boot"),
+        (permit_outlives_the_note, "notes", "existed at the unclean boot"),
+        (index_forgets_notes, "boots-that-doubt-noted-ledgers", "existed at the unclean boot"),
+        (
+            notes_are_believed_whatever_the_disks_are,
+            "idle-ledgers-on-a-replaced-disk",
+            "existed at the unclean boot",
+        ),
         (replaced_disk_is_taken_silently, "ledger-disk-replaced", "unclean stop is noticed"),
         (mode_of_today_decides, "journal-after-memory", "existed at the unclean boot"),
         (disk_stamped_before_the_marks, "ledger-disk-replaced-journal", "at the unclean boot"),

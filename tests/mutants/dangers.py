@@ -142,4 +142,21 @@ CLASSES: Final = (
 )
 """Of issue 22, item 2: classes of what an outside review planted and no test noticed."""
 
-DANGERS: Final = frozenset((*MODEL_ROWS, *SCENARIOS, *ISSUE, *KIND_REVIEW, *REVIEW, *CLASSES))
+NOTES: Final = (
+    "note too late",
+    "no note for write-backs",
+    "note lost with the journal",
+    "note lost with the index",
+    "note goes without its permit",
+    "note goes while entries are in memory",
+    "notes of other disks",
+    "notes of a version that kept none",
+    "earlier marks beside notes",
+    "notes beside commits in between",
+    "notes of an interrupted fix",
+)
+"""The ways in which a note may lie (docs/decisions/2026-11-27-dirty-notes.md)."""
+
+DANGERS: Final = frozenset(
+    (*MODEL_ROWS, *SCENARIOS, *ISSUE, *KIND_REVIEW, *REVIEW, *CLASSES, *NOTES)
+)

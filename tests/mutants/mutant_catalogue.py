@@ -11,6 +11,7 @@ import mutants_collection
 import mutants_identity
 import mutants_lease
 import mutants_log
+import mutants_notes
 import mutants_recovery
 import mutants_repair
 import mutants_ways
@@ -21,6 +22,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *mutants_client.MUTANTS,
     *mutants_log.MUTANTS,
     *mutants_boot.MUTANTS,
+    *mutants_notes.MUTANTS,
     *mutants_bookie.MUTANTS,
     *mutants_collection.MUTANTS,
     *mutants_repair.MUTANTS,

@@ -239,8 +239,10 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "the journal is trimmed before the indexes hold what it has",
         stands_for=("fence not durable",),
         file=MAINTENANCE,
-        old="        sequence = self.commit()\n        self.journal.trim(sequence)\n",
-        new="        self.journal.trim(self.journal.last_sequence())\n        self.commit()\n",
+        old="        sequence = self._commit(covers_journal=True)\n"
+        "        self.journal.trim(sequence)\n",
+        new="        self.journal.trim(self.journal.last_sequence())\n"
+        "        self._commit(covers_journal=True)\n",
         tests=(
             "tests/bookie/storage/test_storage_crash.py::"
             "test_a_power_cut_before_any_step_of_a_checkpoint_loses_nothing_acknowledged",

@@ -55,7 +55,10 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         old=BOUNDARY,
         new="boundary = Boundary(epoch, LedgerId(-1), frozenset(existing.listing.undecided))",
         model="fence-open-only",
-        tests=(MARKED + "test_s1_s24_a_ledger_closed_before_the_boot_refuses_its_old_writer",),
+        tests=(
+            "tests/bookie/boot/test_boot_notes.py::"
+            "test_where_more_happened_than_a_stop_every_ledger_is_in_doubt",
+        ),
     ),
     planted(
         "an unclean boot fences the ledgers that name this bookie",
@@ -371,9 +374,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "the cookie is stamped before the fence",
         stands_for=("cookie stamped before the fence",),
         file=BOOT,
-        old="        listing = Listing()\n        if reason or decision.kind",
+        old="        listing = Listing()\n        if self._trusts_notes",
         new="        fixed = await self._takeover.take_disks(seen, decision)\n"
-        "        listing = Listing()\n        if reason or decision.kind",
+        "        listing = Listing()\n        if self._trusts_notes",
         also=(
             Patch(
                 BOOT,
@@ -388,11 +391,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "directories are stamped and marked as running before the fence",
         stands_for=("cookie stamped before the fence",),
         file=BOOT,
-        old="        listing = Listing()\n        if reason or decision.kind",
+        old="        listing = Listing()\n        if self._trusts_notes",
         new="        claim = await self._takeover.stamp(seen, epoch)\n"
         "        is_calm = not reason and not decision.is_dirty\n"
         "        await self._takeover.begin_to_serve(seen, claim, is_calm=is_calm)\n"
-        "        listing = Listing()\n        if reason or decision.kind",
+        "        listing = Listing()\n        if self._trusts_notes",
         also=(
             Patch(
                 BOOT,

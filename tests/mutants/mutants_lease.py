@@ -239,8 +239,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a boot that cannot reach the store any more leaves doubt though it never served",
         stands_for=PROOF,
         file=TAKEOVER,
-        old="mine.generation, is_clean=is_calm)",
-        new="mine.generation)",
+        old="mine.generation, is_clean=is_calm, keeps_notes=keeps_notes",
+        new="mine.generation, keeps_notes=keeps_notes",
         tests=(BOOTS + "test_a_boot_that_the_store_does_not_answer_takes_no_clean_stop_away",),
     ),
     planted(

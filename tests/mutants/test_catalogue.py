@@ -6,7 +6,7 @@ from pathlib import Path
 
 import model_mutants
 import pytest
-from dangers import CLASSES, DANGERS, ISSUE, MODEL_ROWS, REVIEW, SCENARIOS
+from dangers import CLASSES, DANGERS, ISSUE, MODEL_ROWS, NOTES, REVIEW, SCENARIOS
 from model_mutants import NOTHING
 from mutant import Mutant
 from mutant_catalogue import MUTANTS
@@ -55,7 +55,7 @@ def test_a_mutant_stands_for_known_dangers_only() -> None:
     assert all(mutant.stands_for and mutant.caught_by for mutant in MUTANTS)
 
 
-@pytest.mark.parametrize("danger", (*MODEL_ROWS, *SCENARIOS, *ISSUE, *REVIEW, *CLASSES))
+@pytest.mark.parametrize("danger", (*MODEL_ROWS, *SCENARIOS, *ISSUE, *REVIEW, *CLASSES, *NOTES))
 def test_every_danger_has_a_mutant(danger: str) -> None:
     assert any(danger in mutant.stands_for for mutant in MUTANTS)
 

@@ -28,7 +28,11 @@ class Wire:
     def __init__(self) -> None:
         self.now = 1.0
         self.history = History(lambda: self.now)
-        self.tap = Wiretap(self.history, lambda _bookie, _ledger: EMPTY, lambda: self.now)
+        self.held: EntrySet | None = EMPTY
+        """What bookies have, whichever is asked."""
+        self.tap = Wiretap(
+            self.history, lambda *_of: EMPTY, lambda *_of: self.held, lambda: self.now
+        )
         self.history.changed(L, OPEN)
         self._request = 0
 
@@ -77,8 +81,9 @@ def take_after_a_fence(wire: Wire) -> None:
 
 
 def take_after_an_unclean_stop(wire: Wire) -> None:
-    wire.tap.stopped_uncleanly(B[0])
     wire.add(0, 0)
+    wire.tap.stopped_uncleanly(B[0])
+    wire.add(0, 1)
 
 
 def tell_a_lower_lac(wire: Wire) -> None:

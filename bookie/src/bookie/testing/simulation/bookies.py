@@ -59,6 +59,7 @@ def settings_of(
                 "journalWriteData": mode == "journal",
                 "ack": "sync" if mode == "sync" else "memory",
                 "flushIntervalSeconds": scale.flush_s,
+                "noteIdleFlushes": scale.note_idle_flushes,
             },
             "storage": {
                 "compactionIntervalSeconds": 7,

@@ -192,8 +192,8 @@ class Faults:
     async def _lying_sync(self, fault: Fault, bookie: SimBookie) -> None:
         bookie.disk.lies = True
         self._scene.distrust(bookie.name)
-        if bookie.mode != "memory":
-            # It trusts its syncs: after them nothing is in doubt, whatever cuts its power.
+        if bookie.mode != "memory" or bookie.boot_settings.storage.note_idle_flushes:
+            # It trusts its syncs, of entries or of notes: after them nothing is in doubt.
             self._scene.excuse(bookie.name)
         await asyncio.sleep(fault.lasts_s)
         await self._power_cut(fault, bookie)

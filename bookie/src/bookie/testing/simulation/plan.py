@@ -38,6 +38,8 @@ class Scale:
     """Pause between two ledgers of a writer, at most."""
     burst: int = 4
     flush_s: float = 2.0
+    note_idle_flushes: int | None = 1
+    """After how many idle checkpoints a bookie takes a note back; None: it keeps no notes."""
     latency_s: float = 0.0005
     repair_s: float = 1.0
     """Between two looks of the repairer."""

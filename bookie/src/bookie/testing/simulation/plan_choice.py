@@ -44,6 +44,12 @@ _QUORUMS: Final = (
 
 def plan_of(seed: int) -> Plan:
     """The plan of a seed; the same for ever, as recorded totals and directed seeds rely on it."""
+    plan = _plan_of(seed)
+    idle_flushes = random.Random(f"notes/{seed}").choice((1, 1, 1, 2, None))
+    return replace(plan, scale=replace(plan.scale, note_idle_flushes=idle_flushes))
+
+
+def _plan_of(seed: int) -> Plan:
     if seed < SECOND_FROM:
         return _single_faults(seed)
     plan = family_plan(seed)

@@ -3,7 +3,8 @@
 1. Asked for an entry that it has acknowledged and is to hold, a bookie never denies it (unknown is
    no denial), and never leaves it out of a list that it calls complete.
 2. A normal add that reaches a bookie after it answered a fence is not acknowledged by it.
-3. After an unclean stop a bookie acknowledges no normal add of a ledger that was there before.
+3. After an unclean stop a bookie acknowledges no normal add of a ledger that was there before, if
+   it came back without an entry that it had acknowledged.
 4. A LAC that a bookie tells as known is none below what came with a normal add that it took.
 5. A recoverer reads on only when enough bookies have answered that they are fenced.
 6. A writer that learned that its ledger is fenced begins no more entries of it.
@@ -121,12 +122,16 @@ class Wiretap:
         self,
         history: History,
         lost: Callable[[str, LedgerId], EntrySet],
+        held: Callable[[str, LedgerId], EntrySet | None],
         now: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`lost`: what a bookie has durably recorded as lost, and so rightly denies."""
+        """`lost`: what a bookie has durably recorded as lost, and so rightly denies. `held`: what
+        it has now, None while it does not serve.
+        """
         self._history = history
         self._now = now
         self._lost = lost
+        self._held = held
         self._pledges: dict[tuple[str, LedgerId], _AnswerRecord] = {}
         self._pending: dict[tuple[int, int], _Add | _Asked] = {}
         self._messages = 0
@@ -142,7 +147,10 @@ class Wiretap:
         self._lacs: dict[LedgerId, EntryId] = {}
         """Ledger -> the highest LAC that its writer has sent."""
         self._barred: dict[str, frozenset[LedgerId]] = {}
-        """Bookie -> ledgers that were there at its last unclean stop."""
+        """Bookie -> ledgers that were there at its last unclean stop, those of them of which it
+        lacks something since it serves again."""
+        self._returning: set[str] = set()
+        """Bookies that stopped uncleanly and have not served since."""
         self._bookie_of: dict[int, str] = {}
         """The bookie at the end of each connection."""
         self._asked_by: dict[tuple[int, int], str] = {}
@@ -169,8 +177,22 @@ class Wiretap:
         self._distrusted.add(bookie)
 
     def stopped_uncleanly(self, bookie: str) -> None:
-        """It served, and may have forgotten: no ledger of now takes another normal add there."""
+        """It served, and may have forgotten: what it forgot takes no other normal add there."""
         self._barred[bookie] = frozenset(self._history.ledgers)
+        self._returning.add(bookie)
+
+    def _judge_stop(self, bookie: str) -> None:
+        """It is asked something for the first time since: what does it lack?"""
+        lacking: set[LedgerId] = set()
+        for ledger_id in self._barred[bookie]:
+            held = self._held(bookie, ledger_id)
+            if held is None:
+                return
+            acked = self._of(bookie, ledger_id).acked
+            if any(entry_id not in held for entry_id in acked):
+                lacking.add(ledger_id)
+        self._barred[bookie] = frozenset(lacking)
+        self._returning.discard(bookie)
 
     # What a bookie hears
     def heard(self, bookie: str, connection: int, message: bytes) -> None:
@@ -178,6 +200,8 @@ class Wiretap:
         self._messages += 1
         self._bookie_of[connection] = bookie
         self._count(bookie, connection, message, 1)
+        if bookie in self._returning:
+            self._judge_stop(bookie)
         try:
             envelope = parse_envelope(message)
             key = (connection, envelope.request_id)
@@ -262,8 +286,8 @@ class Wiretap:
             )
         elif add.came_barred and not add.is_recovery and bookie not in self._excused:
             self._history.violate(
-                f"{bookie} acknowledged {add.entry_ids[0]} of ledger {ledger_id}, which was there "
-                "before it stopped uncleanly: its boot has not fenced it"
+                f"{bookie} acknowledged {add.entry_ids[0]} of ledger {ledger_id}, of which it "
+                "lacked entries when it came back: its boot has not fenced it"
             )
         elif add.came_late and not add.is_recovery and bookie not in self._excused:
             self._history.violate(

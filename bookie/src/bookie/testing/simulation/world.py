@@ -115,7 +115,7 @@ class World:
         self._store_weather = StoreWeather()
         self._clock_offset = 0.0
         network.identities = IdentityWatch(self.history)
-        self._wiretap = network.tap = Wiretap(self.history, self._lost, loop.time)
+        self._wiretap = network.tap = Wiretap(self.history, self._lost, self._held, loop.time)
         self.history.has_stored = self._wiretap.has_acknowledged
         self._shared = Shared(
             plan.scale,
@@ -223,6 +223,10 @@ class World:
 
     def _lost(self, bookie: str, ledger_id: LedgerId) -> EntrySet:
         return next(one.lost(ledger_id) for one in self._bookies if one.name == bookie)
+
+    def _held(self, bookie: str, ledger_id: LedgerId) -> EntrySet | None:
+        one = next(one for one in self._bookies if one.name == bookie)
+        return one.held(ledger_id) if one.is_serving else None
 
     def passing(self, point: str) -> None:
         """A place of the code that `bookie.points` names is passed by whoever runs now."""
