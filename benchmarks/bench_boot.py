@@ -43,6 +43,8 @@ BATCH: Final = 500
 BATCHES_AT_ONCE: Final = 4
 BOOT_WAIT_S: Final = 1800.0
 HEALTH_S: Final = 10.0
+NO_NOTES: Final = {"durability": {"journalWriteData": False, "noteIdleFlushes": None}}
+"""So that every ledger is in doubt, as after a crash of which notes say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ def rows(options: Options) -> Iterator[Row]:
 async def _measure(cases: tuple[Case, ...], options: Options) -> list[Row]:
     found = []
     heap_mb = HEAP_MB + cases[0].ledgers * HEAP_BYTES_EACH // MIB
-    with lone_fleet(options.directory, count=1, heap_mb=heap_mb) as (_folder, fleet):
+    with lone_fleet(options.directory, count=1, heap_mb=heap_mb, more=NO_NOTES) as (_folder, fleet):
         async with store_of(fleet) as store:
             many = await _Ledgers.make(fleet, store, count=cases[0].ledgers)
             for case in cases:
@@ -93,7 +95,7 @@ async def _boot(fleet: Fleet, store: MetadataStore, case: Case) -> Repeat:
     fleet.restart(0)
     info = await _until_registered(fleet, store, after=before)
     seconds = time.perf_counter() - began
-    health = await _health(info)
+    health = await health_of(info)
     boot = health.boot
     assert boot is not None and not boot.clean
     assert boot.ledgers_fenced == case.ledgers + FILLED, boot
@@ -125,7 +127,8 @@ def _epoch(info: BookieInfo) -> int:
     return int(info.properties[BOOT_EPOCH_PROPERTY])
 
 
-async def _health(info: BookieInfo) -> Health:
+async def health_of(info: BookieInfo) -> Health:
+    """What the bookie's control plane says."""
     endpoint = info.endpoint(ADMIN_ENDPOINT)
     assert endpoint is not None
     async with control_plane(f"{endpoint.host}:{endpoint.port}") as bookie:

@@ -1,0 +1,197 @@
+"""A bookie is killed under many open ledgers, few of which are written: who notices?
+
+Four real bookies (3/3/2, memory mode, flushed every half second). A client opens a thousand
+ledgers, writes an entry into each and lets them rest until notes are gone; fifty of them are
+written all the time. One bookie gets SIGKILL and starts again. `in_doubt` and `limbo` are what its
+control plane says of its boot. Then a repair clears what it has, as after any crash, and each idle
+writer appends once: `idle_cut_off` counts those whose ledger was closed meanwhile, `active_cut_off`
+the others'. `active_p99_ms` is over all appends of the fifty during crash, boot and repair.
+
+The second row is the same where bookies keep no notes, as before there were any. `first_ms` and
+`next_ms` are appends to a ledger after a rest and right after that, one at a time, `sync_ms` those
+of a fleet that syncs each entry: what a note costs.
+"""
+
+import asyncio
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from multiprocessing import get_context
+from typing import Any, Final
+
+from bookie.client.bookkeeper_client import Client
+from bookie.client.writer import LedgerWriter
+from bookie.errors import BookieError
+from bookie.metadata.store import BOOT_EPOCH_PROPERTY, BookieInfo, MetadataStore
+from bookie.wire.admin.health import Health
+
+from benchmarks.bench_boot import health_of
+from benchmarks.bench_latency import mend
+from benchmarks.fleet import POLL_S, Fleet, store_of, workplace
+from benchmarks.load import new_ledger
+from benchmarks.rows import KIB, Options, Repeat, Row
+
+COUNT: Final = 4
+"""One more than an ensemble has: writers can replace the one that is gone."""
+LEDGERS: Final = 1000
+ACTIVE: Final = 50
+AT_ONCE: Final = 50
+"""Ledgers that are opened, or written, side by side."""
+SIZE: Final = KIB
+FLUSH_S: Final = 0.5
+REST_S: Final = 4.0
+"""Longer than notes stay: the flushes that they outlast, and two more."""
+PAUSE_S: Final = 0.1
+"""Between two appends of an active writer."""
+BOOT_WAIT_S: Final = 60.0
+SINGLES: Final = 15
+"""Appends of each kind, one at a time."""
+ROUNDS_MAX: Final = 3
+CASES: Final[dict[str, int | None]] = {"with notes": 2, "without notes": None}
+
+
+def rows(options: Options) -> Iterator[Row]:
+    """A fleet of its own for each repeat: a boundary stays for ever."""
+    with asyncio.Runner(loop_factory=options.loop) as runner, ExitStack() as stack:
+        folder, zookeeper = stack.enter_context(workplace(options.directory))
+        mender = stack.enter_context(ProcessPoolExecutor(1, mp_context=get_context("spawn")))
+        for what, idle_flushes in CASES.items():
+            repeats = []
+            for number in range(min(options.rounds, ROUNDS_MAX)):
+                own = folder / f"{what.replace(' ', '-')}-{number}"
+                own.mkdir()
+                more = {"durability": _durability(idle_flushes)}
+                with Fleet(
+                    own, zookeeper=f"{zookeeper}/{own.name}", count=COUNT, more=more
+                ) as fleet:
+                    repeats.append(runner.run(_crash(fleet, mender)))
+            yield Row("crash", f"{LEDGERS} open ledgers, {ACTIVE} active, {what}", tuple(repeats))
+        yield Row(
+            "crash", "first append after a rest", tuple(_first(options, runner, folder, zookeeper))
+        )
+
+
+def _durability(idle_flushes: int | None, *, ack: str = "memory") -> dict[str, Any]:
+    return {
+        "journalWriteData": False,
+        "ack": ack,
+        "flushIntervalSeconds": FLUSH_S,
+        "noteIdleFlushes": idle_flushes,
+    }
+
+
+async def _crash(fleet: Fleet, mender: ProcessPoolExecutor) -> Repeat:
+    loop = asyncio.get_running_loop()
+    async with store_of(fleet) as store, Client(store) as client:
+        writers = [await new_ledger(client) for _ in range(LEDGERS)]
+        await _append_each(writers)
+        active = [asyncio.create_task(_write_on(one)) for one in writers[:ACTIVE]]
+        await asyncio.sleep(REST_S)
+        victim = fleet.bookie_id(0)
+        before = _epoch((await store.bookies())[victim])
+        began = time.perf_counter()
+        fleet.bookies[0].kill()
+        fleet.restart(0)
+        health = await _booted(fleet, store, after=before)
+        served_s = time.perf_counter() - began
+        await loop.run_in_executor(mender, mend, fleet.url, victim)
+        cleared_s = time.perf_counter() - began
+        for task in active:
+            task.cancel()
+        ended = await asyncio.gather(*active)
+        idle_cut_off = await _append_each(writers[ACTIVE:])
+    boot = health.boot
+    assert boot is not None and not boot.clean, health
+    waits = sorted(wait for found, _error in ended for wait in found)
+    return {
+        "in_doubt": boot.ledgers_in_limbo + boot.ledgers_unchecked,
+        "limbo": boot.ledgers_in_limbo,
+        "idle_cut_off": idle_cut_off,
+        "active_cut_off": sum(error is not None for _found, error in ended),
+        "active_p99_ms": 1000 * waits[len(waits) * 99 // 100],
+        "served_s": served_s,
+        "cleared_s": cleared_s,
+    }
+
+
+async def _append_each(writers: Sequence[LedgerWriter]) -> int:
+    """One entry into each; how many were refused."""
+    slots = asyncio.Semaphore(AT_ONCE)
+
+    async def one(writer: LedgerWriter) -> bool:
+        async with slots:
+            try:
+                await writer.append(bytes(SIZE))
+            except BookieError:
+                return True
+        return False
+
+    return sum(await asyncio.gather(*map(one, writers)))
+
+
+async def _write_on(writer: LedgerWriter) -> tuple[list[float], BookieError | None]:
+    """Append until it is cancelled; how long each took, and what ended it before."""
+    waits: list[float] = []
+    try:
+        while True:
+            began = time.perf_counter()
+            await writer.append(bytes(SIZE))
+            waits.append(time.perf_counter() - began)
+            await asyncio.sleep(PAUSE_S)
+    except asyncio.CancelledError:
+        return waits, None
+    except BookieError as error:
+        return waits, error
+
+
+async def _booted(fleet: Fleet, store: MetadataStore, *, after: int) -> Health:
+    async with asyncio.timeout(BOOT_WAIT_S):
+        while True:
+            info = (await store.bookies()).get(fleet.bookie_id(0))
+            if info is not None and _epoch(info) > after:
+                return await health_of(info)
+            assert not fleet.bookies[0].has_ended
+            await asyncio.sleep(POLL_S)
+
+
+def _epoch(info: BookieInfo) -> int:
+    return int(info.properties[BOOT_EPOCH_PROPERTY])
+
+
+# What a note costs
+def _first(
+    options: Options, runner: asyncio.Runner, folder: Any, zookeeper: str
+) -> Iterator[Repeat]:
+    for number in range(min(options.rounds, ROUNDS_MAX)):
+        found: dict[str, float] = {}
+        for mode in ("memory", "sync"):
+            own = folder / f"first-{mode}-{number}"
+            own.mkdir()
+            more = {"durability": _durability(1, ack=mode)}
+            with Fleet(own, zookeeper=zookeeper, mode=mode, more=more) as fleet:
+                found |= runner.run(_singles(fleet, mode))
+        yield {**found, "first_over_sync": found["first_ms"] / found["sync_ms"]}
+
+
+async def _singles(fleet: Fleet, mode: str) -> dict[str, float]:
+    async with store_of(fleet) as store, Client(store) as client:
+        writer = await new_ledger(client)
+        first, following = [], []
+        for _ in range(SINGLES):
+            await asyncio.sleep(4 * FLUSH_S if mode == "memory" else 0.0)
+            first.append(await _timed(writer))
+            following.append(await _timed(writer))
+    if mode == "sync":
+        return {"sync_ms": 1000 * statistics.median(first + following)}
+    return {
+        "first_ms": 1000 * statistics.median(first),
+        "next_ms": 1000 * statistics.median(following),
+    }
+
+
+async def _timed(writer: LedgerWriter) -> float:
+    began = time.perf_counter()
+    await writer.append(bytes(SIZE))
+    return time.perf_counter() - began
