@@ -50,7 +50,7 @@ def prose_of(text: str) -> str:
         kept.append(line if is_sentence else "")
     whole, number = "\n".join(kept), count()
     for hidden in (CODE, NAME, TARGET):  # each by a word of its own: none is said twice
-        whole = hidden.sub(lambda found: f"w{next(number)}" + "\n" * found[0].count("\n"), whole)
+        whole = hidden.sub(lambda found: f"v{next(number)}w" + "\n" * found[0].count("\n"), whole)
     return whole
 
 
