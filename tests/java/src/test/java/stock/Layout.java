@@ -3,6 +3,7 @@ package stock;
 /** Ensemble size, write quorum, ack quorum. */
 record Layout(int ensemble, int write, int ack) {
     static final Layout ALL_OF_THREE = new Layout(3, 3, 2);
+    static final Layout ALL_ACKNOWLEDGE = new Layout(3, 3, 3);
     static final Layout TWO_OF_THREE = new Layout(3, 2, 2);
     static final Layout THREE_OF_FIVE = new Layout(5, 3, 2);
 
