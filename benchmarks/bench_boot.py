@@ -22,13 +22,13 @@ from bookie.client.bookkeeper_client import Client
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.metadata.codec import encode_ledger
 from bookie.metadata.layout import Paths, ledger_path
-from bookie.metadata.store import ADMIN_ENDPOINT, BOOT_EPOCH_PROPERTY, BookieInfo, MetadataStore
+from bookie.metadata.store import ADMIN_ENDPOINT, BookieInfo, MetadataStore
 from bookie.metadata.zookeeper import ZooKeeperStore
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.wire.admin.client import Call, control_plane
 from bookie.wire.admin.health import Health
 
-from benchmarks.fleet import HEAP_MB, POLL_S, Fleet, lone_fleet, store_of
+from benchmarks.fleet import HEAP_MB, Fleet, epoch_of, lone_fleet, store_of
 from benchmarks.rows import KIB, MIB, Options, Repeat, Row
 
 OPEN_SHARE: Final = 10
@@ -89,11 +89,11 @@ async def _measure(cases: tuple[Case, ...], options: Options) -> list[Row]:
 
 async def _boot(fleet: Fleet, store: MetadataStore, case: Case) -> Repeat:
     bookie_id = fleet.bookie_id(0)
-    before = _epoch((await store.bookies())[bookie_id])
+    before = epoch_of((await store.bookies())[bookie_id])
     fleet.bookies[0].kill()
     began = time.perf_counter()
     fleet.restart(0)
-    info = await _until_registered(fleet, store, after=before)
+    info = await fleet.until_booted_again(store, 0, after=before, wait_s=BOOT_WAIT_S)
     seconds = time.perf_counter() - began
     health = await health_of(info)
     boot = health.boot
@@ -110,21 +110,6 @@ async def _boot(fleet: Fleet, store: MetadataStore, case: Case) -> Repeat:
         "fenced": boot.ledgers_fenced,
         "limbo": boot.ledgers_in_limbo,
     }
-
-
-async def _until_registered(fleet: Fleet, store: MetadataStore, *, after: int) -> BookieInfo:
-    """The registration of the new boot; the dead one's may outlive it for a while."""
-    async with asyncio.timeout(BOOT_WAIT_S):
-        while True:
-            info = (await store.bookies()).get(fleet.bookie_id(0))
-            if info is not None and _epoch(info) > after:
-                return info
-            assert not fleet.bookies[0].has_ended
-            await asyncio.sleep(POLL_S)
-
-
-def _epoch(info: BookieInfo) -> int:
-    return int(info.properties[BOOT_EPOCH_PROPERTY])
 
 
 async def health_of(info: BookieInfo) -> Health:

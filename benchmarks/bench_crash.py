@@ -19,17 +19,16 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from multiprocessing import get_context
-from typing import Any, Final
+from pathlib import Path
+from typing import Final
 
 from bookie.client.bookkeeper_client import Client
 from bookie.client.writer import LedgerWriter
 from bookie.errors import BookieError
-from bookie.metadata.store import BOOT_EPOCH_PROPERTY, BookieInfo, MetadataStore
-from bookie.wire.admin.health import Health
 
 from benchmarks.bench_boot import health_of
 from benchmarks.bench_latency import mend
-from benchmarks.fleet import POLL_S, Fleet, store_of, workplace
+from benchmarks.fleet import BOOKIES, Fleet, epoch_of, store_of, workplace
 from benchmarks.load import new_ledger
 from benchmarks.rows import KIB, Options, Repeat, Row
 
@@ -60,12 +59,8 @@ def rows(options: Options) -> Iterator[Row]:
         for what, idle_flushes in CASES.items():
             repeats = []
             for number in range(min(options.rounds, ROUNDS_MAX)):
-                own = folder / f"{what.replace(' ', '-')}-{number}"
-                own.mkdir()
-                more = {"durability": _durability(idle_flushes)}
-                with Fleet(
-                    own, zookeeper=f"{zookeeper}/{own.name}", count=COUNT, more=more
-                ) as fleet:
+                name = f"{what.replace(' ', '-')}-{number}"
+                with _fleet(folder / name, zookeeper, idle_flushes, count=COUNT) as fleet:
                     repeats.append(runner.run(_crash(fleet, mender)))
             yield Row("crash", f"{LEDGERS} open ledgers, {ACTIVE} active, {what}", tuple(repeats))
         yield Row(
@@ -73,13 +68,24 @@ def rows(options: Options) -> Iterator[Row]:
         )
 
 
-def _durability(idle_flushes: int | None, *, ack: str = "memory") -> dict[str, Any]:
-    return {
+def _fleet(
+    folder: Path,
+    zookeeper: str,
+    idle_flushes: int | None,
+    *,
+    mode: str = "memory",
+    count: int = BOOKIES,
+) -> Fleet:
+    """One with a folder and a root of its own, so that none finds what another one left."""
+    folder.mkdir()
+    durability = {
         "journalWriteData": False,
-        "ack": ack,
+        "ack": mode,
         "flushIntervalSeconds": FLUSH_S,
         "noteIdleFlushes": idle_flushes,
     }
+    address, more = f"{zookeeper}/{folder.name}", {"durability": durability}
+    return Fleet(folder, zookeeper=address, mode=mode, count=count, more=more)
 
 
 async def _crash(fleet: Fleet, mender: ProcessPoolExecutor) -> Repeat:
@@ -90,11 +96,12 @@ async def _crash(fleet: Fleet, mender: ProcessPoolExecutor) -> Repeat:
         active = [asyncio.create_task(_write_on(one)) for one in writers[:ACTIVE]]
         await asyncio.sleep(REST_S)
         victim = fleet.bookie_id(0)
-        before = _epoch((await store.bookies())[victim])
+        before = epoch_of((await store.bookies())[victim])
         began = time.perf_counter()
         fleet.bookies[0].kill()
         fleet.restart(0)
-        health = await _booted(fleet, store, after=before)
+        info = await fleet.until_booted_again(store, 0, after=before, wait_s=BOOT_WAIT_S)
+        health = await health_of(info)
         served_s = time.perf_counter() - began
         await loop.run_in_executor(mender, mend, fleet.url, victim)
         cleared_s = time.perf_counter() - began
@@ -146,31 +153,14 @@ async def _write_on(writer: LedgerWriter) -> tuple[list[float], BookieError | No
         return waits, error
 
 
-async def _booted(fleet: Fleet, store: MetadataStore, *, after: int) -> Health:
-    async with asyncio.timeout(BOOT_WAIT_S):
-        while True:
-            info = (await store.bookies()).get(fleet.bookie_id(0))
-            if info is not None and _epoch(info) > after:
-                return await health_of(info)
-            assert not fleet.bookies[0].has_ended
-            await asyncio.sleep(POLL_S)
-
-
-def _epoch(info: BookieInfo) -> int:
-    return int(info.properties[BOOT_EPOCH_PROPERTY])
-
-
 # What a note costs
 def _first(
-    options: Options, runner: asyncio.Runner, folder: Any, zookeeper: str
+    options: Options, runner: asyncio.Runner, folder: Path, zookeeper: str
 ) -> Iterator[Repeat]:
     for number in range(min(options.rounds, ROUNDS_MAX)):
         found: dict[str, float] = {}
         for mode in ("memory", "sync"):
-            own = folder / f"first-{mode}-{number}"
-            own.mkdir()
-            more = {"durability": _durability(1, ack=mode)}
-            with Fleet(own, zookeeper=zookeeper, mode=mode, more=more) as fleet:
+            with _fleet(folder / f"first-{mode}-{number}", zookeeper, 1, mode=mode) as fleet:
                 found |= runner.run(_singles(fleet, mode))
         yield {**found, "first_over_sync": found["first_ms"] / found["sync_ms"]}
 

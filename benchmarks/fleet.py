@@ -12,7 +12,7 @@ import yaml
 from bookie.ids import BookieId
 from bookie.metadata.embedded import EmbeddedSettings, EmbeddedZooKeeper
 from bookie.metadata.opening import open_store
-from bookie.metadata.store import MetadataStore
+from bookie.metadata.store import BOOT_EPOCH_PROPERTY, BookieInfo, MetadataStore
 from bookie.testing.certificates import Authority
 from bookie.tls.principals import Role
 
@@ -113,6 +113,18 @@ class Fleet:
                     raise SystemExit(f"a bookie did not start, see its log in {self._folder}")
                 await asyncio.sleep(POLL_S)
 
+    async def until_booted_again(
+        self, store: MetadataStore, number: int, *, after: int, wait_s: float
+    ) -> BookieInfo:
+        """The registration of a boot later than `after`; the dead one's may outlive it."""
+        async with asyncio.timeout(wait_s):
+            while True:
+                info = (await store.bookies()).get(self.bookie_id(number))
+                if info is not None and epoch_of(info) > after:
+                    return info
+                assert not self.bookies[number].has_ended
+                await asyncio.sleep(POLL_S)
+
     def _start(self, number: int) -> Process:
         config = self._folder / f"bookie-{number}" / "bookie.yaml"
         log = self._folder / f"bookie-{number}.log"
@@ -139,6 +151,11 @@ class Fleet:
         for name in ("journal", "ledger-0"):
             (own / name).mkdir()
         (own / "bookie.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+
+
+def epoch_of(info: BookieInfo) -> int:
+    """The boot epoch of the process that registered itself."""
+    return int(info.properties[BOOT_EPOCH_PROPERTY])
 
 
 @contextmanager

@@ -217,8 +217,7 @@ class RecordedBookie:
     def _served(self, promises: Promises, booted: Booted) -> Promises:
         storage, record = booted.storage, booted.record
         fence = storage.boundary()
-        known = self.cluster.ledgers if fence is not None else ()
-        marked = frozenset(i for i in known if fence is not None and fence.covers(i))
+        marked = frozenset(filter(fence.covers, self.cluster.ledgers) if fence else ())
         stamps = [read_stamp(self.disk, each) for each in self.settings.directories]
         return replace(
             promises,

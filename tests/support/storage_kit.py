@@ -82,6 +82,12 @@ def settings(
     )
 
 
+def take_back_notes(storage: Storage) -> None:
+    """What a bookie does after a flush, with all noted ledgers."""
+    while storage.take_back_notes():
+        pass
+
+
 class ScarceDisk(RealDisk):
     """A real disk that claims to have as few free bytes as a test wants."""
 

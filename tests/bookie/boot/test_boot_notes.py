@@ -19,7 +19,7 @@ from bookie.storage.rebuild import rebuild_index
 from bookie.storage.records import Boundary, LedgerRecord
 from bookie.testing.metadata import FaultyStore
 from boot_lab import ME, OTHERS, BootLab, failing_at
-from storage_kit import ids
+from storage_kit import ids, take_back_notes
 
 LOSS_TAKEN_BACK = PersonDecision(1, DecisionKind.RETRACTION, "ann", "it was found")
 
@@ -30,8 +30,7 @@ async def go_idle(lab: BootLab) -> None:
     storage = lab.now.storage
     for _ in range((lab.note_idle_flushes or 0) + 2):
         await asyncio.to_thread(storage.maintenance.checkpoint)
-        while storage.take_back_notes():
-            pass
+        take_back_notes(storage)
     assert storage.noted_ledgers() == []
 
 
@@ -145,12 +144,13 @@ async def test_a_ledger_in_limbo_of_before_is_marked_again_without_a_note(lab: B
     assert record is not None and (record.limbo, record.mark_epoch) == (True, 2)
 
 
-async def test_a_boot_that_dies_before_it_has_marked_leaves_the_notes(
-    faulty: tuple[BootLab, FaultyStore],
+@pytest.mark.parametrize("operation", ["barrier", "write_boot"], ids=["before", "behind"])
+async def test_a_boot_that_dies_before_or_behind_its_marks_leaves_idle_ledgers_alone(
+    faulty: tuple[BootLab, FaultyStore], operation: str
 ) -> None:
     lab, store = faulty
     idle, busy = await crashed(lab)
-    store.before = failing_at("barrier")
+    store.before = failing_at(operation)
     with pytest.raises(UnavailableError):
         await lab.boot()
     store.before = None
@@ -302,19 +302,6 @@ async def test_what_is_checked_under_a_boundary_that_stays_is_listed_again(lab: 
     lab.kill()
     booted = await lab.boot()
     assert booted.storage.is_unchecked(checked) and booted.unchecked == {checked, other}
-
-
-async def test_a_boot_that_dies_behind_its_marks_leaves_idle_ledgers_alone_all_the_same(
-    faulty: tuple[BootLab, FaultyStore],
-) -> None:
-    lab, store = faulty
-    idle, busy = await crashed(lab)
-    store.before = failing_at("write_boot")
-    with pytest.raises(UnavailableError):
-        await lab.boot()
-    store.before = None
-    booted = await lab.boot()
-    assert booted.storage.limbo_ledgers() == [busy] and takes_adds(booted, idle)
 
 
 async def test_other_modes_neither_need_notes_nor_mark_by_them(lab: BootLab) -> None:

@@ -29,7 +29,7 @@ from bookie.storage.records import Boundary, LedgerRecord
 from bookie.storage.storage import Storage
 from bookie.wire.native import LacRequest
 from server_lab import KEY, ME, ServerLab, frame
-from storage_kit import StorageKit, run
+from storage_kit import StorageKit, run, take_back_notes
 
 ENTRIES = 5
 
@@ -87,8 +87,7 @@ async def go_idle(storage: Storage) -> None:
     """So many flushes that every note is taken back."""
     for _ in range(3):
         await asyncio.to_thread(storage.maintenance.checkpoint)
-        while storage.take_back_notes():
-            pass
+        take_back_notes(storage)
     assert not storage.noted_ledgers()
 
 

@@ -15,7 +15,7 @@ from bookie.storage.maintenance import CheckpointCapture
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.notes import NOTES_AT_ONCE_MAX
 from bookie.storage.records import LedgerRecord
-from storage_kit import StorageKit, run
+from storage_kit import StorageKit, run, take_back_notes
 
 L7, L8 = LedgerId(7), LedgerId(8)
 
@@ -34,8 +34,7 @@ def note(kit: StorageKit, *ledgers: LedgerId) -> None:
 
 def take_back(kit: StorageKit) -> list[LedgerId]:
     """What a bookie does after a flush; the ledgers that still have a note."""
-    while kit.storage.take_back_notes():
-        pass
+    take_back_notes(kit.storage)
     return kit.storage.noted_ledgers()
 
 
