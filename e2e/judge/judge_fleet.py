@@ -31,6 +31,9 @@ TLS_MODES: Final = ("Required", "Off")
 TLS_VARIABLE: Final = "BOOKIE_TLS__DIRECTORY"
 STOCK_CLIENT: Final = "client-client"
 """The folder of credentials for applications, beside that of the person: they can do less."""
+CLUSTER: Final = "demo"
+"""The example's name."""
+API_VERSION: Final = "bookkeeper.bookie-operator.dev/v1alpha1"
 BOOKIES: Final = 5
 UP_WAIT_S: Final = 180.0
 WHOLE_WAIT_S: Final = 300
@@ -58,6 +61,7 @@ class Fleet:
     spec: Document = field(default_factory=dict)
     operator: subprocess.Popen[bytes] | None = None
     python: str = sys.executable
+    audits: int = 0
 
     def up(self, **changes: object) -> None:
         """With the example's spec, the mode, and `changes` of now and before; until Available."""
@@ -104,6 +108,18 @@ class Fleet:
     def wait(self, *, timeout_s: int = WHOLE_WAIT_S) -> None:
         """Until the product says that all is whole."""
         self._run("wait", "--timeout", str(timeout_s))
+
+    def audit(self) -> None:
+        """One that a person asks for, until it has ended: what the status says afterwards is of
+        entries that were acknowledged before this call, too."""
+        self.audits += 1
+        name = f"audit-{self.audits}"
+        task = {"apiVersion": API_VERSION, "kind": "BookieTask", "metadata": {"name": name}}
+        path = self.folder / f"{name}.yaml"
+        path.write_text(yaml.safe_dump({**task, "spec": {"cluster": CLUSTER, "type": "audit"}}))
+        self._run("task", str(path))
+        told = self.cluster / "tasks" / f"{name}.status.json"
+        until(f"an audit that ended: see {told}", lambda: _has_succeeded(told), WHOLE_WAIT_S)
 
     def metadata(self) -> str:
         return self._run("metadata").strip()
@@ -196,6 +212,14 @@ class Fleet:
             return False
 
         until(f"Available: see {self.folder}/operator.log", is_available, UP_WAIT_S)
+
+
+def _has_succeeded(told: Path) -> bool:
+    """What the operator's file says of a task. FleetError: it ended in another way."""
+    phase = json.loads(told.read_text(encoding="utf-8"))["phase"] if told.exists() else ""
+    if phase == "Failed":
+        raise FleetError(f"the audit failed: see {told}")
+    return bool(phase == "Succeeded")
 
 
 def until(what: str, is_so: Callable[[], bool], seconds: float) -> None:

@@ -125,7 +125,11 @@ class Run:
 
 
 def judged(run: Run, *, minutes: float) -> Document:
-    """Faults for so many minutes, then `local wait`, then the judge; the fleet is up and stays."""
+    """Faults for so many minutes, then `local wait`, then the judge; the fleet is up and stays.
+
+    A writer that found too few bookies leaves entries with no more copies than it waited for, after
+    any audit of before; the status speaks of them once one has looked again.
+    """
     judge = run.judge()
     writer = judge.write(seconds=minutes * 60 + WRITE_BEYOND_S, seed=run.seed, options=WRITING)
     try:
@@ -141,6 +145,8 @@ def judged(run: Run, *, minutes: float) -> Document:
         time.sleep(max(end - time.monotonic(), SETTLE_S))
     finally:
         written = writer.stop()
+    run.fleet.wait()
+    run.fleet.audit()
     run.fleet.wait()
     status = run.fleet.save_status("status")
     verdict = judge.check(status=status, faults=run.incidents, name="verdict")
