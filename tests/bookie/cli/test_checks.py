@@ -289,3 +289,54 @@ def test_a_loss_that_ended_a_ledger_is_not_taken_back(cli: CliLab) -> None:
     cli.json("ledger", "accept-loss", *words)
     told = cli.bookie("ledger", "retract-loss", *words)
     assert told.exit_code == 5 and "cannot be undone" in told.stderr
+
+
+def undecided(cli: CliLab, count: int) -> list[int]:
+    """Ledgers that a repair could not close, each from entry 5 on."""
+    ledgers = [made(cli, 5, last=None) for _ in range(count)]
+
+    async def write(lab: RepairLab) -> None:
+        for ledger in ledgers:
+            lab.write(ledger, [5], on=(0, 1))
+
+    cli.do(write)
+    crash(cli, 0, 1)
+    assert cli.bookie("repair", "--engine", "inline").exit_code == 4
+    return [ledger.ledger_id for ledger in ledgers]
+
+
+def test_a_dry_run_shows_where_each_ledger_would_be_closed(cli: CliLab) -> None:
+    undecided(cli, 2)
+    told = cli.bookie("ledger", "accept-loss", "0-9", "--dry-run")
+    assert told.exit_code == 0
+    assert "2 of 2 ledgers would be closed, 2 of them with entries given up" in told.stdout
+    rows = [line.split() for line in told.stdout.splitlines()[1:3]]
+    assert rows == [[str(n), "4", "5", "3", "bookie-0,", "bookie-1", "-"] for n in (0, 1)]
+    assert cli.json("ledger", "info", 0)["state"] == "IN_RECOVERY"
+
+
+def test_one_decision_closes_all_and_says_how_many_it_could_not(cli: CliLab) -> None:
+    undecided(cli, 3)
+    words = ("ledger", "accept-loss", "0@5,1@5,2@6", "--reason", "power cut", "--yes")
+    told = cli.bookie(*words)
+    assert told.exit_code == 5 and "1 of 3 ledgers could not be decided" in told.stderr
+    assert "2 of 3 ledgers closed, 2 of them with entries given up" in told.stdout
+    assert "entry 5 is in question, not 6" in told.stdout
+    assert [cli.json("ledger", "info", n)["state"] for n in range(3)] == [
+        "CLOSED", "CLOSED", "IN_RECOVERY",
+    ]  # fmt: skip
+
+
+def test_a_selector_that_cannot_be_read_is_wrong_usage(cli: CliLab) -> None:
+    told = cli.bookie("ledger", "accept-loss", "4-3", "--reason", "x", "--yes")
+    assert told.exit_code == 2 and "expected ledgers such as 4, 9-12" in told.stderr
+
+
+def test_an_entry_of_several_ledgers_is_wrong_usage(cli: CliLab) -> None:
+    told = cli.bookie("ledger", "accept-loss", "4,5", "--entry", 3, "--reason", "x", "--yes")
+    assert told.exit_code == 2 and "expected one, without an entry" in told.stderr
+
+
+def test_a_decision_without_a_reason_is_wrong_usage(cli: CliLab) -> None:
+    told = cli.bookie("ledger", "accept-loss", "4", "--reason", " ", "--yes")
+    assert told.exit_code == 2 and "--reason is needed" in told.stderr

@@ -1,70 +1,157 @@
-"""`bookie ledger accept-loss`: a person closes a ledger whose end no recovery can find (S33)."""
+"""`bookie ledger accept-loss`: a person closes ledgers whose end no recovery can find (S33)."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import click
 
-from bookie.cli.common import (
-    ask,
-    code_of,
-    ledger_argument,
-    metadata_option,
-    yes_option,
-)
+from bookie.cli.common import ask, code_of, fail, metadata_option, yes_option
 from bookie.cli.jobs import Answer, outcome, write_answer
 from bookie.cli.option_groups import grouped
-from bookie.cli.output import show_fields
+from bookie.cli.output import show_fields, table_text
 from bookie.cli.summary import write_summary
 from bookie.errors import BadRequestError, BookieError, SettingsError, UndecidableError
 from bookie.exit_codes import Exit
-from bookie.ids import EntryId, LedgerId
+from bookie.ledger_selector import LedgerSelector, SelectedLedgers, parse_selector
 from bookie.repair.engine.opening import open_cluster
 from bookie.repair.mend.accept_loss import accept_loss
+from bookie.repair.mend.loss_decisions import Approval, decide_losses, outlooks
 from bookie.repair.reports.result import Document
 from bookie.user import user_name
 
 KIND: Final = "accept-loss"
+OUTLOOK_COLUMNS: Final = (
+    "ledger_id", "closes_at", "first_in_question", "last_add_confirmed", "forgotten_by", "away",
+)  # fmt: skip
+DECISION_COLUMNS: Final = ("ledger_id", "last_entry_id", "lost_from", "recorded_on")
+REFUSAL_COLUMNS: Final = ("ledger_id", "message")
 
 
 @click.command(KIND)
-@ledger_argument
+@click.argument("ledgers")
 @click.option(
     "--entry",
     type=click.IntRange(0),
-    help="The entry that you expect to be undecided; the command is refused if it is another one.",
+    help="Of one ledger, the entry that you expect to be undecided; the command is refused if it "
+    "is another one. Of several: LEDGER@ENTRY.",
 )
-@click.option("--reason", required=True, help="Why the loss is accepted; kept in the loss record.")
+@click.option("--reason", default="", help="Why the loss is accepted; kept in the loss record.")
+@click.option(
+    "--dry-run", is_flag=True, help="Show where each ledger would be closed, and change nothing."
+)
 @yes_option
 @grouped(answer=Answer)
 @metadata_option
 def accept(
-    metadata: str, ledger_id: int, entry: int | None, reason: str, yes: bool, answer: Answer
+    metadata: str,
+    ledgers: str,
+    entry: int | None,
+    reason: str,
+    dry_run: bool,
+    yes: bool,
+    answer: Answer,
 ) -> None:
-    """Close a ledger that no recovery can close, and accept that entries may be lost.
+    """Close ledgers that no recovery can close, and accept that entries may be lost.
 
-    It first asks every bookie again. If a copy has turned up, it closes the ledger without loss. It
-    is refused while a bookie of the ledger is only temporarily away.
+    LEDGERS are ids, with commas between them: 4, or 40@7 if entry 7 is the one that you expect to
+    be undecided, or 9-12 for those from 9 to 12 whose recovery was begun and could not end.
+
+    It first asks every bookie again. If a copy has turned up, it closes the ledger without loss. A
+    ledger is left as it is while one of its bookies is only temporarily away.
     """
-    ask(f"Acknowledged entries of ledger {ledger_id} may be lost permanently. Continue?", yes=yes)
-
-    async def work() -> Document:
-        async with open_cluster(metadata) as cluster:
-            decision = await accept_loss(
-                cluster,
-                LedgerId(ledger_id),
-                by=user_name(),
-                reason=reason,
-                first_entry_id=None if entry is None else EntryId(entry),
-            )
-        return decision.json()
-
-    decision = outcome(KIND, work, answer, code=refusal_code)
+    selector = _selector(ledgers, entry)
+    if dry_run:
+        _show_many(_looked(metadata, selector, answer), OUTLOOK_COLUMNS, answer)
+        return
+    if not reason.strip():
+        raise click.UsageError("--reason is needed: it is kept with the decision")
+    ask(f"Acknowledged entries of {_named(selector)} may be lost permanently. Continue?", yes=yes)
+    approval = Approval(user_name(), reason)
+    if selector.single is None:
+        _show_many(_decided(metadata, selector, approval, answer), DECISION_COLUMNS, answer)
+        return
+    decision = _decided_one(metadata, selector.single, approval, answer)
     show_fields(decision, output=answer.output)
-    if answer.summary is not None:
-        write_answer(KIND, write_summary, decision, answer.summary, answer)
+    _summarise(decision, answer)
 
 
 def refusal_code(error: BookieError) -> Exit:
     """The exit code of an error: REFUSED where the decision cannot be carried out, now or ever."""
     is_refusal = isinstance(error, UndecidableError | BadRequestError)
     return Exit.REFUSED if is_refusal and not isinstance(error, SettingsError) else code_of(error)
+
+
+def _selector(text: str, entry: int | None) -> LedgerSelector:
+    try:
+        return parse_selector(text, entry=entry)
+    except BadRequestError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _named(selector: LedgerSelector) -> str:
+    single = selector.single
+    return f"ledgers {selector}" if single is None else f"ledger {single.first}"
+
+
+def _looked(metadata: str, selector: LedgerSelector, answer: Answer) -> Document:
+    async def work() -> Document:
+        async with open_cluster(metadata) as cluster:
+            return (await outlooks(cluster, selector)).json()
+
+    return outcome(KIND, work, answer, code=refusal_code)
+
+
+def _decided(
+    metadata: str, selector: LedgerSelector, approval: Approval, answer: Answer
+) -> Document:
+    async def work() -> Document:
+        async with open_cluster(metadata) as cluster:
+            return (await decide_losses(cluster, selector, approval)).json()
+
+    return outcome(KIND, work, answer, code=refusal_code)
+
+
+def _decided_one(
+    metadata: str, one: SelectedLedgers, approval: Approval, answer: Answer
+) -> Document:
+    """Of one ledger the decision itself is the answer, and a refusal the command's."""
+
+    async def work() -> Document:
+        async with open_cluster(metadata) as cluster:
+            decision = await accept_loss(
+                cluster, one.first, by=approval.by, reason=approval.reason, first_entry_id=one.entry
+            )
+        return decision.json()
+
+    return outcome(KIND, work, answer, code=refusal_code)
+
+
+def _show_many(found: Document, columns: tuple[str, ...], answer: Answer) -> None:
+    """Tables for people; REFUSED if anything was, once all is shown and written."""
+    if answer.output == "json":
+        show_fields(found, output=answer.output)
+    else:
+        for rows, names in ((found["decisions"], columns), (found["refusals"], REFUSAL_COLUMNS)):
+            if rows:
+                click.echo(table_text(rows, columns=names), nl=False)
+        click.echo(_totals(found))
+    _summarise(found, answer)
+    if found["refused"] and not found.get("dry_run"):
+        fail(f"{found['refused']} of {_total(found)} ledgers could not be decided", Exit.REFUSED)
+
+
+def _totals(found: Mapping[str, Any]) -> str:
+    would = "would be closed" if found.get("dry_run") else "closed"
+    return (
+        f"{found['closed']} of {_total(found)} ledgers {would}, {found['given_up']} of them with "
+        "entries given up"
+    )
+
+
+def _total(found: Mapping[str, Any]) -> int:
+    return int(found["closed"]) + int(found["refused"])
+
+
+def _summarise(document: Document, answer: Answer) -> None:
+    if answer.summary is not None:
+        write_answer(KIND, write_summary, document, answer.summary, answer)

@@ -22,7 +22,7 @@ _SAME: Final = (
     "entries_copied", "entries_copied_closed", "bytes_copied", "corrupt_copies", "corrupt_found",
     "corrupt_replaced", "audit", "lost_bookies", "marks", "progress",
     "audit_before", "audit_after", "marked_ledgers", "classes", "underreplicated_skipped",
-    "quorums", "last_copies",
+    "quorums", "last_copies", "undecided",
 )  # fmt: skip
 
 

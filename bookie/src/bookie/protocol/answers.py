@@ -17,7 +17,7 @@ from bookie.errors import FrameError, UndecidableError
 from bookie.frames.digests import VerifiedRun, verify_run
 from bookie.frames.entry import Buffer, EntryCodec
 from bookie.frames.frame import parse_run
-from bookie.ids import BookieId, EntryId, LedgerId
+from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from bookie.protocol.quorum import covers
 from bookie.protocol.status import Status
 
@@ -203,6 +203,7 @@ class UndecidedError(UndecidableError):
         answers: Mapping[BookieId, Status],
         *,
         denials_needed: int,
+        lac: EntryId = NO_ENTRY,
     ) -> None:
         said = ", ".join(f"{bookie}: {status.name}" for bookie, status in answers.items())
         denials = sum(status.is_denial for status in answers.values())
@@ -213,6 +214,8 @@ class UndecidedError(UndecidableError):
         )
         self.ledger_id = ledger_id
         self.entry_id = entry_id
+        self.lac = lac
+        """Entries to this id were acknowledged for certain; NO_ENTRY: of none it is known."""
         self.answers = dict(answers)
         """The last answer of each member of the write set; a member without an answer is not in
         it."""

@@ -5,7 +5,7 @@ cluster have in common is here as well.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from bookie.ids import BookieId, LedgerId
 from bookie.protocol.status import Status
@@ -23,6 +23,9 @@ from bookie.repair.reports.result import (
     exit_code,
 )
 from bookie.wire.admin.limbo_marks import Cleared
+
+UNDECIDED_MAX: Final = 20
+"""Ledgers that a person has to decide about, as far as they are named to the operator."""
 
 
 def repair_result(
@@ -59,6 +62,7 @@ def repair_result(
         "undecidable": [_undecidable(o) for o in outcomes if o.reason == "Undecidable"][
             :FINDINGS_MAX
         ],
+        "undecided": undecided_json(outcomes),
         **{name: audited[name] for name in ("classes", "copies", "last_copies")},
         "exit_code": exit_code(after.counts, blocked=len(blocked)),
     }
@@ -133,10 +137,40 @@ def _bookie_json(found: Marks, cleared: Iterable[tuple[BookieId, Cleared]]) -> D
     }
 
 
+def undecided_json(outcomes: Iterable[Outcome]) -> Document:
+    """What only a person can decide, and what waits for bookies that are away: in few bytes, since
+    the operator gets no more."""
+    undecided = sorted(
+        (outcome for outcome in outcomes if outcome.possible_loss_from >= 0),
+        key=lambda outcome: outcome.ledger_id,
+    )
+    ready = [outcome for outcome in undecided if not outcome.away]
+    waiting = [outcome for outcome in undecided if outcome.away]
+    return {
+        "ledgers": len(ready),
+        "through": ready[-1].ledger_id if ready else None,
+        "first": [_decidable(outcome) for outcome in ready[:UNDECIDED_MAX]],
+        "waiting": len(waiting),
+        "away": sorted({bookie for outcome in waiting for bookie in outcome.away}),
+    }
+
+
+def _decidable(outcome: Outcome) -> Document:
+    return {
+        "ledger": outcome.ledger_id,
+        "entry": outcome.possible_loss_from,
+        "last_confirmed": outcome.last_add_confirmed,
+        "forgotten_by": list(outcome.forgotten_by),
+    }
+
+
 def _undecidable(outcome: Outcome) -> Mapping[str, Any]:
     return {
         "ledger_id": outcome.ledger_id,
         "possible_loss_from": outcome.possible_loss_from,
-        "waiting_for": list(outcome.waiting_for),
+        "last_add_confirmed": outcome.last_add_confirmed,
+        "forgotten_by": list(outcome.forgotten_by),
+        "away": list(outcome.away),
+        "waiting_for": sorted({*outcome.forgotten_by, *outcome.away}),
         "message": outcome.message,
     }

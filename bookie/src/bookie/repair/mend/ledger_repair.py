@@ -22,6 +22,7 @@ from bookie.metadata.store import Unreadable, Versioned
 from bookie.protocol.answers import UndecidedError
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
+from bookie.protocol.recovery import SEARCHED
 from bookie.repair.judge.counts import counts_of
 from bookie.repair.judge.expect import members
 from bookie.repair.look.audit import Auditor, AuditSettings, Look, read_ledgers
@@ -208,8 +209,10 @@ def note_undecided(outcome: Outcome, error: UndecidableError) -> None:
     """A recovery that could not decide; what it waits for, and where loss is possible (S33)."""
     outcome.block("Undecidable", str(error))
     if isinstance(error, UndecidedError):
-        silent = [bookie for bookie, status in error.answers.items() if not status.is_known]
-        outcome.possible_loss_from, outcome.waiting_for = error.entry_id, tuple(sorted(silent))
+        unknown = {bookie: one for bookie, one in error.answers.items() if not one.is_known}
+        outcome.possible_loss_from, outcome.last_add_confirmed = error.entry_id, error.lac
+        outcome.forgotten_by = tuple(sorted(b for b, one in unknown.items() if one in SEARCHED))
+        outcome.away = tuple(sorted(b for b, one in unknown.items() if one not in SEARCHED))
 
 
 def tasks_of(limbo: Iterable[LedgerId], others: Iterable[LedgerId]) -> list[LedgerTask]:

@@ -47,8 +47,13 @@ class Outcome:
     """Version of the metadata by which it was judged; -1 = it was not judged."""
     possible_loss_from: int = -1
     """The entry that its recovery could not decide; -1 = none (S33)."""
-    waiting_for: tuple[str, ...] = ()
-    """Members whose answer would decide it, in order."""
+    last_add_confirmed: int = -1
+    """With `possible_loss_from`: entries to this id were acknowledged for certain; -1 =
+    none is known to be."""
+    forgotten_by: tuple[str, ...] = ()
+    """Members that have searched and may have forgotten that entry, in order."""
+    away: tuple[str, ...] = ()
+    """Members that may hold that entry and could not be asked, in order."""
     touched: tuple[str, ...] = ()
     """Bookies that were written to and must sync, in order."""
     before: AuditCounts = field(default_factory=AuditCounts)
@@ -80,10 +85,11 @@ class Outcome:
 
     def _check(self) -> None:
         assert self.reason or not self.message
-        assert not (self.waiting_for or self.possible_loss_from >= 0) or self.reason
+        assert not (self.forgotten_by or self.away or self.possible_loss_from >= 0) or self.reason
         assert 0 <= self.corrupt_replaced <= self.corrupt_found
         assert list(self.touched) == sorted(set(self.touched))
-        assert self.possible_loss_from >= -1 and self.version >= -1
+        assert self.last_add_confirmed < max(self.possible_loss_from, 0)
+        assert min(self.possible_loss_from, self.last_add_confirmed, self.version) >= -1
 
 
 Done = Callable[[Sequence[Outcome]], None]
