@@ -42,6 +42,12 @@ LOSS: Final = {
     "reason": "disks burnt",
     "approvedBy": "kubernetes-admin",
 }
+MANY: Final = {
+    "type": "accept-loss",
+    "ledgers": "4,9-12,40@7",
+    "reason": "disks burnt",
+    "approvedBy": "kubernetes-admin",
+}
 COLLECTION: Final = {
     "type": "approve-collection",
     "bookie": "bookie-1",
@@ -220,6 +226,8 @@ ACCEPTED_TASKS: Final[Mapping[str, Change]] = {
     "approve-collection": COLLECTION,
     "accept-loss": LOSS,
     "retract-loss": LOSS | {"type": "retract-loss"},
+    "accept-loss of many": MANY,
+    "a look at many": MANY | {"dryRun": True},
     "accept-loss of the greatest ledger": LOSS | {"ledger": 2**63 - 1},
 }
 REFUSED_TASKS: Final[Mapping[str, tuple[Change, str]]] = {
@@ -244,6 +252,9 @@ REFUSED_TASKS: Final[Mapping[str, tuple[Change, str]]] = {
         LOSS | {"type": "retract-loss", "entry": 5},
         "entry is of accept-loss: all that is recorded of the ledger is taken back",
     ),
+    "lose many and one": (MANY | {"ledger": 7}, "ledgers replaces ledger and entry"),
+    "lose what nobody can read": (MANY | {"ledgers": "4-"}, "should match"),
+    "a dry run of an audit": ({"dryRun": True}, "ledgers and dryRun are of accept-loss"),
     "lose a negative ledger": (LOSS | {"ledger": -1}, "should be greater than or equal to 0"),
     "no cluster": ({"cluster": None}, "spec.cluster: Required value"),
     "a cluster with a long name": ({"cluster": "d" * 41}, "may not be more than 40"),

@@ -6,9 +6,12 @@ from typing import Any, TypeVar
 import pytest
 from bookie.cli.summary import summary_bytes, summary_of
 from bookie.repair.jobs.audit_job import AuditRequest, Checks, audit
+from bookie.repair.jobs.repair_job import RepairRequest, repair
 from bookie_operator.model.reports import (
     AuditReport,
+    ClosedLedger,
     DrainReport,
+    LossesReport,
     LossReport,
     RepairReport,
     Report,
@@ -17,8 +20,9 @@ from bookie_operator.model.reports import (
     message_of,
 )
 from bookie_operator.model.status import CLASSES_MAX, ClassCounts, QuorumsStatus
+from bookie_operator.observed import JobKind
 from bookie_operator.reports import REPORTS, report_of
-from repair_lab import AUDIT, RepairLab
+from repair_lab import AUDIT, SETTINGS, RepairLab
 
 ReportType = TypeVar("ReportType", bound=Report)
 
@@ -136,6 +140,49 @@ def test_a_decisions_outcome() -> None:
     assert read(LossReport, tree) == LossReport(
         ledger_id=7, last_entry_id=4, lost_from=5, recorded_on=("bookie-0",)
     )
+
+
+def test_a_decision_about_many_is_read_as_far_as_its_rows_go() -> None:
+    row = {"ledger_id": 7, "last_entry_id": 4, "lost_from": 5}
+    refusals = [{"ledger_id": 9, "message": "away"}]
+    tree = {"closed": 3, "given_up": 2, "refused": 1, "decisions": [row], "refusals": refusals}
+    found = report_of(JobKind.ACCEPT_LOSS, tree)
+    closed = (ClosedLedger(ledger_id=7, last_entry_id=4, lost_from=5),)
+    assert found == LossesReport(closed=3, given_up=2, refused=1, decisions=closed, refusals="away")
+
+
+def test_a_look_is_read_with_the_bookies_that_it_waits_for() -> None:
+    row = {"ledger_id": 7, "closes_at": 4, "first_in_question": 5, "away": ["bookie-2"]}
+    tree = {"dry_run": True, "closed": 0, "refused": 1, "decisions": [row]}
+    found = report_of(JobKind.ACCEPT_LOSS, tree)
+    assert isinstance(found, LossesReport) and found.dry_run
+    assert (found.decisions[0].last_entry_id, found.decisions[0].away) == (4, ("bookie-2",))
+
+
+async def test_what_a_repair_could_not_decide_reaches_the_operator() -> None:
+    lab = await RepairLab().start()
+    for _ in range(30):
+        await lab.ledger(entries=5)
+    await lab.crash(0, 1)
+    document = await repair(lab.cluster, RepairRequest(engine="inline", settings=SETTINGS))
+    for tree in (document, json.loads(summary_bytes(summary_of(document)))):
+        found = read(RepairReport, tree).undecided
+        assert (found.ledgers, found.through, found.waiting) == (30, 29, 0)
+        assert [row.ledger for row in found.first] == list(range(20))
+        first = (found.first[0].entry, found.first[0].last_confirmed, found.first[0].forgotten_by)
+        assert first == (5, 3, ("bookie-0", "bookie-1"))
+
+
+async def test_what_waits_for_a_bookie_is_counted_apart() -> None:
+    lab = await RepairLab().start()
+    await lab.ledger(entries=5)
+    await lab.crash(0)
+    lab.fleet[1].down = True
+    document = await repair(
+        lab.cluster, RepairRequest((lab.ids[0],), engine="inline", settings=SETTINGS)
+    )
+    found = read(RepairReport, document).undecided
+    assert (found.ledgers, found.waiting, found.away) == (0, 1, ("bookie-1",))
 
 
 @pytest.mark.parametrize("tree", [{}, {"ledger_id": 7}, {"ledger_id": "7", "last_entry_id": 4}])

@@ -147,7 +147,7 @@ class Applier:
         name = "".join(word.capitalize() for word in job.kind.value.split("-"))
         if job.decision is not None:
             wish = job.decision
-            text = f"{job.name}: ledger {wish.ledger_id}, by {wish.approved_by}: {wish.reason}"
+            text = f"{job.name}: {wish.named}, by {wish.approved_by}: {wish.reason}"
             return Event(f"{name}Started", text, type="Warning")
         text = f"{job.name} with engine {job.engine}" if job.engine else job.name
         return Event(f"{name}Started", text, job.bookie_id or "")

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from bookie_operator.model.reports import (
     AuditReport,
     DrainReport,
+    LossesReport,
     LossReport,
     MendReport,
     RepairReport,
@@ -41,6 +42,8 @@ def with_report(job: Job, tree: Mapping[str, Any]) -> Job:
 def report_of(kind: JobKind, tree: Mapping[str, Any]) -> Report | None:
     """The job's report; None if the kind has none, or the job did not complete."""
     model = REPORTS.get(kind)
+    if model is LossReport and "decisions" in tree:
+        model = LossesReport
     if model is None:
         return None
     part = tree.get(model.needs)

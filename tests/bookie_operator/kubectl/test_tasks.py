@@ -316,6 +316,30 @@ class TestAcceptLoss:
         assert (spec["ledger"], spec["entry"], spec["approvedBy"]) == (5, 10, "ann")
         assert spec["reason"] == "two disks burnt"
 
+    def test_many_ledgers_are_handed_in_as_one_task(self, lab: FakeLab) -> None:
+        lab.put_cluster("blocked")
+        lab.end_tasks("accept-loss", {"phase": "Succeeded", "message": "2 of 2 ledgers closed"})
+        done = lab.run("accept-loss", "5@10,7-9", "power cut", "--yes")
+        assert done.exit_code == 0 and "each of the ledgers 5@10,7-9 is closed" in done.stderr
+        [spec] = lab.created()
+        assert (spec["ledgers"], spec.get("ledger")) == ("5@10,7-9", None)
+
+    def test_a_dry_run_asks_nobody_and_says_that_nothing_is_closed(self, lab: FakeLab) -> None:
+        lab.put_cluster("blocked")
+        lab.end_tasks("accept-loss", {"phase": "Succeeded", "message": "would be closed"})
+        done = lab.run("accept-loss", "5@10", "power cut", "--dry-run")
+        assert done.exit_code == 0 and "closes none" in done.stderr
+        [spec] = lab.created()
+        assert (spec["ledger"], spec["entry"], spec["dryRun"]) == (5, 10, True)
+
+    @pytest.mark.parametrize("words", [("5,7", "--entry", "1"), ("5-3",), ("5@1", "--entry", "1")])
+    def test_what_selects_nothing_is_a_usage_error(
+        self, lab: FakeLab, words: tuple[str, ...]
+    ) -> None:
+        lab.put_cluster("blocked")
+        done = lab.run("accept-loss", words[0], "power cut", *words[1:], "--yes")
+        assert done.exit_code == 2 and "expected" in done.stderr
+
     def test_no_reason_is_a_usage_error(self, lab: FakeLab) -> None:
         lab.put_cluster("blocked")
         done = lab.run("accept-loss", "5", " ", "--yes")

@@ -39,7 +39,11 @@ def test_ledger_and_entry_zero_are_values() -> None:
         ({"approvedBy": ""}, "approvedBy: found nothing, expected the person"),
         ({"ledger": -1}, "spec.ledger: found -1"),
         ({"entry": 2**63}, "spec.entry: found 9223372036854775808, expected at most"),
-        ({"leger": 7}, "spec.leger: unknown field; did you mean ledger?"),
+        ({"leger": 7}, "spec.leger: unknown field; did you mean ledger"),
+        ({"ledgers": "8"}, "ledgers: found 8 beside ledger or entry"),
+        ({"ledger": None, "ledgers": "8", "entry": 1}, "ledgers: found 8 beside ledger or entry"),
+        ({"ledger": None, "ledgers": "9-8"}, "expected ledgers such as 4, 9-12 or 40@7"),
+        ({"type": "retract-loss", "dryRun": True}, "ledgers and dryRun: found one of them"),
     ],
 )
 def test_a_decision_is_complete(change: dict[str, Any], sentence: str) -> None:

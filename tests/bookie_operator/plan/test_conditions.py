@@ -7,6 +7,7 @@ import pytest
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
 from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.reports import RepairReport
 from bookie_operator.model.status import (
     Blocked,
     ClusterStatus,
@@ -14,6 +15,7 @@ from bookie_operator.model.status import (
     DrainPhase,
     DrainStatus,
 )
+from bookie_operator.model.undecided import UndecidedLedger, UndecidedStatus
 from bookie_operator.observed import Bookie, Job, JobKind
 from bookie_operator.plan.planner import Plan, plan
 from operator_scenes import at, audited, bookie, cluster, fix_request, observed
@@ -190,6 +192,37 @@ def test_a_repair_that_stalled_says_how_often_it_was_tried() -> None:
     stalled = ("True", "AttemptsExhausted", "bookie-0: 5 attempts, no room")
     assert said(look(unclean(), jobs=over), kind) == stalled
     assert said(look(unclean()), kind) == ("False", "NotStalled", "")
+
+
+def beyond(*ledgers: int, more: int = 0) -> RepairReport:
+    rows = tuple(UndecidedLedger(ledger=ledger, entry=2, last_confirmed=1) for ledger in ledgers)
+    found = UndecidedStatus(ledgers=len(rows) + more, through=max(ledgers), first=rows)
+    return RepairReport(undecided=found)
+
+
+def test_what_only_a_person_can_decide_is_said_after_the_first_attempt() -> None:
+    jobs = running(JobKind.REPAIR, bookie=B0, boot_epoch=2, attempt=1, message="2 blocked")
+    over = (replace(jobs[0], running=False, ended_at=at(95), report=beyond(4, 7)),)
+    said_so = said(look(unclean(), jobs=over), ConditionType.REPAIR_STALLED)
+    one = "ledger {} from entry 2 on (to 1 acknowledged)"
+    words = f"2 ledgers wait for a person: {one.format(4)}; {one.format(7)}"
+    assert said_so == ("True", "Undecidable", words)
+
+
+def test_of_many_ledgers_a_few_are_named_and_the_rest_is_counted() -> None:
+    jobs = running(JobKind.REPAIR, bookie=B0, boot_epoch=2, attempt=1, message="")
+    over = (replace(jobs[0], running=False, ended_at=at(95), report=beyond(*range(9), more=300)),)
+    _status, _reason, words = said(look(unclean(), jobs=over), ConditionType.REPAIR_STALLED)
+    assert words.startswith("309 ledgers wait for a person: ledger 0 ")
+    assert words.endswith("ledger 4 from entry 2 on (to 1 acknowledged); and 304 more")
+
+
+def test_what_waits_for_a_bookie_that_is_away_stalls_nothing() -> None:
+    waiting = RepairReport(undecided=UndecidedStatus(waiting=2, away=(B0,)))
+    jobs = running(JobKind.REPAIR, bookie=B0, boot_epoch=2, attempt=1, message="")
+    over = (replace(jobs[0], running=False, ended_at=at(95), report=waiting),)
+    kind = ConditionType.REPAIR_STALLED
+    assert said(look(unclean(), jobs=over), kind) == ("False", "NotStalled", "")
 
 
 def with_mode(name: str, mode: str) -> Bookie:

@@ -16,8 +16,13 @@ RETRACT = task("retract-loss", ledger=7, reason="found again", approvedBy="jo")
 every = pytest.mark.parametrize(
     ("wish", "kind", "decision", "action"),
     [
-        (ACCEPT, JobKind.ACCEPT_LOSS, LossDecision(7, 5, "power cut", "ann"), "AcceptLoss"),
-        (RETRACT, JobKind.RETRACT_LOSS, LossDecision(7, None, "found again", "jo"), "RetractLoss"),
+        (ACCEPT, JobKind.ACCEPT_LOSS, LossDecision("7", 5, "power cut", "ann"), "AcceptLoss"),
+        (
+            RETRACT,
+            JobKind.RETRACT_LOSS,
+            LossDecision("7", None, "found again", "jo"),
+            "RetractLoss",
+        ),
     ],
 )
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 from bookie.ids import BookieId
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.reports import LossReport
+from bookie_operator.model.reports import ClosedLedger, LossesReport, LossReport
 from bookie_operator.model.status import ClusterStatus, Condition, ConditionType
 from bookie_operator.model.task import BookieTask
 from bookie_operator.observed import Bookie, Job, JobKind, MetadataView
 from bookie_operator.plan.actions import LossDecision, ReplaceVolume, StartJob, StopJob
 from bookie_operator.plan.decisions import decision_job
-from bookie_operator.plan.losses import outcome
+from bookie_operator.plan.losses import last_decision, outcome
 from bookie_operator.plan.planner import Plan, plan
 from operator_scenes import at, audited, bookie, cluster, observed, task
 
@@ -69,7 +69,7 @@ def test_a_decision_is_carried_out_beyond_the_loss_budget() -> None:
     made = plan(PLAIN, observed(*crashed(PLAIN), of=PLAIN, tasks=[WISH]), ClusterStatus())
     [one] = started(made)
     assert one.name == decision_job(WISH)
-    assert one.decision == LossDecision(7, 5, "power cut", "ann")
+    assert one.decision == LossDecision("7", 5, "power cut", "ann")
 
 
 @pytest.mark.parametrize(
@@ -137,6 +137,64 @@ def test_the_outcome_is_the_jobs() -> None:
 )
 def test_outcomes_in_words(report: LossReport, words: str) -> None:
     assert words in outcome(report)
+
+
+ROWS = (ClosedLedger(ledger_id=7, last_entry_id=4, lost_from=5),
+        ClosedLedger(ledger_id=9, last_entry_id=-1))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("report", "phase", "words"),
+    [
+        (
+            LossesReport(closed=2, given_up=1, decisions=ROWS),
+            "Succeeded",
+            "2 of 2 ledgers closed, 1 with entries given up: 7 at 4, 9 empty",
+        ),
+        (
+            LossesReport(closed=1, given_up=1, refused=2, decisions=ROWS[:1], first_refusal="away"),
+            "Failed",
+            "1 of 3 ledgers closed, 1 with entries given up: 7 at 4; refused: away",
+        ),
+        (
+            LossesReport(dry_run=True, closed=1, refused=1, decisions=(
+                *ROWS[:1], ROWS[1].model_copy(update={"away": ("bookie-2",)}))),
+            "Succeeded",
+            "1 of 2 ledgers would be closed, 0 with entries given up: 7 at 4, "
+            "9 empty (waits for bookie-2)",
+        ),
+    ],
+)  # fmt: skip
+def test_a_decision_about_many_ends_with_all_of_them(
+    report: LossesReport, phase: str, words: str
+) -> None:
+    status = look(job(report=report)).tasks["task-1"]
+    assert (status.phase, status.message) == (phase, words)
+
+
+def test_what_was_given_up_of_many_is_on_record_with_them() -> None:
+    made = look(job(report=LossesReport(closed=2, given_up=1, decisions=ROWS)))
+    assert "1 ledger was closed by a person who accepted a possible loss (7)" in loss(made).message
+
+
+def test_a_dry_run_gave_nothing_up_and_calls_for_no_audit() -> None:
+    report = LossesReport(dry_run=True, closed=2, given_up=1, decisions=ROWS)
+    assert loss(look(job(report=report))).status == "False"
+    assert last_decision([job(report=report)]) is None
+    assert last_decision([job(report=replaced(report))]) == at(20)
+
+
+def replaced(report: LossesReport) -> LossesReport:
+    return report.model_copy(update={"dry_run": False})
+
+
+def test_one_job_is_about_all_that_a_task_names() -> None:
+    many = task(
+        "accept-loss", ledgers="7@5,9-12", reason="power cut", approvedBy="ann", dryRun=True
+    )
+    made = plan(PLAIN, observed(of=PLAIN, tasks=[many]), ClusterStatus())
+    [one] = started(made)
+    assert one.decision == LossDecision("7@5,9-12", None, "power cut", "ann", is_dry_run=True)
 
 
 def test_a_refused_decision_fails_with_the_jobs_words() -> None:

@@ -15,6 +15,7 @@ from bookie_operator.model.status import (
     RepairStatus,
 )
 from bookie_operator.model.task import BookieTask
+from bookie_operator.model.undecided import UndecidedLedger, UndecidedStatus
 from bookie_operator.observed import Bookie, Job, JobKind, MetadataView
 from bookie_operator.plan.actions import Action, Refusal, StartJob, StopJob
 from bookie_operator.plan.passes import Pass
@@ -124,6 +125,24 @@ def test_the_one_with_the_fewest_attempts_is_next_and_one_runs_at_a_time() -> No
     assert started(*both, jobs=(attempt(),), seconds=99) == [(B1, 1)]
     assert started(*both, jobs=(attempt(running=True),), seconds=99) == []
     assert started(bookie(B0, epoch=2), jobs=(attempt(),), seconds=99) == [], "nothing is left"
+
+
+UNDECIDED = UndecidedStatus(ledgers=1, through=4, first=(UndecidedLedger(ledger=4, entry=2),))
+
+
+def test_what_the_last_attempt_could_not_decide_stays_while_the_next_one_runs() -> None:
+    failed = replace(attempt(), report=RepairReport(undecided=UNDECIDED))
+    ended = repairs(Pass.of(cluster(), observed(marked(), jobs=[failed], seconds=21), before()))
+    known = before(**dict(ended.statuses[B0]))
+    again = [failed, attempt(2, running=True)]
+    now = repairs(Pass.of(cluster(), observed(marked(), jobs=again, seconds=40), known))
+    assert ended.undecided == now.undecided == [UNDECIDED]
+
+
+def test_nothing_is_undecided_once_the_bookie_has_no_mark() -> None:
+    known = before(state=RepairState.FAILED, attempt=1, undecided=UNDECIDED)
+    healed = observed(bookie(B0, epoch=2), jobs=[], seconds=40)
+    assert repairs(Pass.of(cluster(), healed, known)).undecided == []
 
 
 def status_of(

@@ -48,7 +48,7 @@ def end(made: Plan) -> TaskStatus:
 def test_it_is_carried_out_by_a_job_of_its_own_kind() -> None:
     [one] = started(look())
     assert (one.name, one.kind) == (decision_job(WISH), JobKind.RETRACT_LOSS)
-    assert one.decision == LossDecision(7, None, "bookie-2 has them", "ann")
+    assert one.decision == LossDecision("7", None, "bookie-2 has them", "ann")
     assert one.name.startswith("demo-retract-")
 
 

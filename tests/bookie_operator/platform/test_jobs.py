@@ -21,7 +21,7 @@ pytestmark = pytest.mark.process
 URL = "zk://127.0.0.1:2181/ledgers"
 REPAIR = StartJob("demo-bookie-0-2-1", JobKind.REPAIR, "inline", 1, BookieId("bookie-0"), 2)
 AUDIT = StartJob("demo-audit-1", JobKind.AUDIT, "auto", 1)
-DECISION = LossDecision(7, 5, "--power cut", "ann")
+DECISION = LossDecision("7", 5, "--power cut", "ann")
 ACCEPT = StartJob("demo-loss-1", JobKind.ACCEPT_LOSS, "", 1, decision=DECISION)
 
 

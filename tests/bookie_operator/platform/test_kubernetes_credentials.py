@@ -131,7 +131,7 @@ async def test_without_a_place_for_it_the_operator_keeps_no_key() -> None:
 # The certificate of a decision
 
 DECIDED = replace(
-    repair_job(kind=JobKind.ACCEPT_LOSS, engine=""), decision=LossDecision(7, 4, "burnt", "ann")
+    repair_job(kind=JobKind.ACCEPT_LOSS, engine=""), decision=LossDecision("7", 4, "burnt", "ann")
 )
 
 

@@ -27,7 +27,7 @@ from operator_scenes import at
 NAME = "demo-bookie-0-2-1"
 MOVED = {"ledgers": {"moved": 5}, "ledgers_left": 2, "entries_copied": 9, "engine": "inline"}
 CLOSED = {"ledger_id": 7, "last_entry_id": 3, "lost_from": 4, "recorded_on": ["bookie-1"]}
-DECISION = LossDecision(7, 4, "burnt", approved_by="ann")
+DECISION = LossDecision("7", 4, "burnt", approved_by="ann")
 
 
 async def started(**facts: Any) -> Lab:

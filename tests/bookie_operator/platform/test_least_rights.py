@@ -23,7 +23,7 @@ from kubernetes_lab import Lab, repair_job
 DRIVER = "demo-spark-driver"
 WITHOUT = {"repair": {"engine": "inline"}, "audit": {"engine": "spark-local"}}
 """A spec whose jobs make no pods."""
-DECISION = LossDecision(7, 4, "burnt", approved_by="ann")
+DECISION = LossDecision("7", 4, "burnt", approved_by="ann")
 REPAIR = "demo-bookie-0-2-1"
 
 

@@ -252,7 +252,7 @@ def test_each_kind_of_job_has_its_word() -> None:
 
 @pytest.mark.parametrize("reason", ["two disks burnt", "--yes; rm -rf / $(reboot)", "'\"`"])
 def test_a_persons_words_stay_one_argument(reason: str) -> None:
-    decision = LossDecision(7, 3, reason, approved_by="ann")
+    decision = LossDecision("7", 3, reason, approved_by="ann")
     words = command(repair_job(kind=JobKind.ACCEPT_LOSS, decision=decision), URL)
     assert words[:4] == ["bookie", "ledger", "accept-loss", "7"]
     assert f"--reason={reason} (approved by ann)" in words

@@ -1,16 +1,13 @@
 """What waits for a person, read out of sentences: held against the code that writes them."""
 
-from bookie.ids import BookieId, EntryId, LedgerId
-from bookie.protocol.answers import UndecidedError
-from bookie.protocol.status import Status
 from bookie.wire.admin.health import Phase
 from bookie_operator.model.status import ClusterStatus, RepairStatus
+from bookie_operator.model.undecided import UndecidedLedger, UndecidedStatus
 from bookie_operator.plan.planner import plan
 from bookie_operator.status_tree.pending import (
-    Undecidable,
     held_collections,
     pending_fixes,
-    undecidable,
+    undecided,
 )
 from kubectl_lab import cluster_of
 from operator_scenes import bookie, cluster, fix_request, observed
@@ -59,12 +56,14 @@ def test_a_collection_is_found_by_its_plan_and_no_fix_is_taken_for_one() -> None
     assert [one.plan_id for one in pending_fixes(status)] == ["beef"]
 
 
-def test_a_ledger_that_no_recovery_can_end_is_found() -> None:
-    answers = {BookieId("bookie-1"): Status.UNKNOWN}
-    said = str(UndecidedError(LedgerId(5), EntryId(10), answers, denials_needed=2))
+def test_only_what_waits_for_a_person_is_found() -> None:
     status = cluster_of("limbo").status
-    repair = RepairStatus(episode="bookie-1-2", state="Failed", message=said)
-    stuck = status.bookies[1].model_copy(update={"repair": repair})
-    assert undecidable(status.model_copy(update={"bookies": (stuck, stuck)})) == [
-        Undecidable(ledger=5, entry=10)
-    ]
+    row = UndecidedLedger(ledger=5, entry=10)
+    found = [UndecidedStatus(ledgers=1, through=5, first=(row,)), UndecidedStatus(waiting=3)]
+    stuck = tuple(
+        status.bookies[1].model_copy(
+            update={"repair": RepairStatus(episode="x-2", state="Failed", undecided=one)}
+        )
+        for one in found
+    )
+    assert undecided(status.model_copy(update={"bookies": stuck})) == found[:1]

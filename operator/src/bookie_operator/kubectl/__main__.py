@@ -11,6 +11,8 @@ from functools import partial
 from typing import Any
 
 import click
+from bookie.errors import BadRequestError
+from bookie.ledger_selector import LedgerSelector, parse_selector
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -284,13 +286,17 @@ def index_rebuild(kubectl: Kubectl, bookie: str, disk: str, name: str | None, **
 
 
 @plugin.command("accept-loss")
-@click.argument("ledger", type=int)
+@click.argument("ledgers")
 @click.argument("reason")
 @cluster_option
 @click.option(
     "--entry",
     type=int,
-    help="The entry that you expect to be undecided; refuse if it is another one.",
+    help="Of one ledger, the entry that you expect to be undecided; refuse if it is another one. "
+    "Of several: LEDGER@ENTRY.",
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Show where each ledger would be closed, and change nothing."
 )
 @by_option("Who accepts; kept in the loss record.")
 @yes_option
@@ -299,30 +305,45 @@ def index_rebuild(kubectl: Kubectl, bookie: str, disk: str, name: str | None, **
 @with_kubectl
 def accept_loss(
     kubectl: Kubectl,
-    ledger: int,
+    ledgers: str,
     reason: str,
     name: str | None,
     entry: int | None,
+    dry_run: bool,
     by: str | None,
     yes: bool,
     **how: Any,
 ) -> int:
-    """Close LEDGER, which no recovery can close, and accept that entries may be lost.
+    """Close LEDGERS, which no recovery can close, and accept that entries may be lost.
 
-    The ledger is closed before the first entry of which nobody can say whether it was acknowledged.
-    The bookies keep REASON with the loss record.
+    LEDGERS are ids, with commas between them: 4, or 40@7 if entry 7 is the one that you expect to
+    be undecided, or 9-12 for those from 9 to 12 whose recovery was begun and could not end.
+
+    Each ledger is closed before the first entry of which nobody can say whether it was
+    acknowledged. The bookies keep REASON with the loss record.
     """
     cluster = the_cluster(kubectl, name)
     wish = task_requests.acceptance(
-        cluster, ledger, entry=entry, reason=reason, by=by or kubectl.user()
+        cluster,
+        _selector(ledgers, entry),
+        reason=reason,
+        by=by or kubectl.user(),
+        dry_run=dry_run,
     )
     return _ask_once_confirmed(
         kubectl,
         wish,
-        "Give up entries of this ledger that may have been acknowledged?",
-        yes=yes,
+        "Give up entries of these ledgers that may have been acknowledged?",
+        yes=yes or dry_run,
         **how,
     )
+
+
+def _selector(text: str, entry: int | None) -> LedgerSelector:
+    try:
+        return parse_selector(text, entry=entry)
+    except BadRequestError as error:
+        raise click.UsageError(str(error)) from None
 
 
 @plugin.command("retract-loss")

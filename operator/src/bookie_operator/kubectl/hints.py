@@ -24,7 +24,9 @@ from bookie_operator.model.status import (
     IncidentOutcome,
     RepairState,
 )
-from bookie_operator.status_tree.pending import held_collections, pending_fixes, undecidable
+from bookie_operator.model.undecided import how_many, selector
+from bookie_operator.status_tree.ages import count
+from bookie_operator.status_tree.pending import held_collections, pending_fixes, undecided
 
 _AUDIT_HELPS: Final = ("AuditPending", "AuditStale")
 _LOSSES: Final = {
@@ -86,15 +88,14 @@ def _consents(name: str, status: ClusterStatus) -> Iterator[Hint]:
 
 
 def _losses(name: str, status: ClusterStatus) -> Iterator[Hint]:
-    for one in undecidable(status):
+    found = undecided(status)
+    selected = selector(found)
+    if selected is not None:
         yield Hint(
-            f"Ledger {one.ledger}: nobody can say whether entry {one.entry} was acknowledged. "
-            "Bring back every bookie that is only temporarily away. If none can come back, accept "
-            "the loss:",
-            (
-                *("bookie", "accept-loss", str(one.ledger), "REASON"),
-                *("--cluster", name, "--entry", str(one.entry)),
-            ),
+            f"Of {count(how_many(found), 'ledger')} nobody can say whether the next entry was "
+            "acknowledged. If an old disk can come back, bring it back first. If none can, accept "
+            "the loss; with --dry-run the command only shows where each ledger would end:",
+            ("bookie", "accept-loss", str(selected), "REASON", "--cluster", name, "--dry-run"),
         )
 
 

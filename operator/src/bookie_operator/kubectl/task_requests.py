@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 import click
+from bookie.ledger_selector import LedgerSelector
 
 from bookie_operator.errors import ManifestError
 from bookie_operator.kubectl import screen
@@ -170,17 +171,35 @@ def rereplication(cluster: BookieCluster, bookie: str) -> Wish:
 
 
 def acceptance(
-    cluster: BookieCluster, ledger: int, *, entry: int | None, reason: str, by: str
+    cluster: BookieCluster, selector: LedgerSelector, *, reason: str, by: str, dry_run: bool
 ) -> Wish:
-    """Make the request to accept a ledger's possible loss, and print what it does."""
-    which = f" before entry {entry}" if entry is not None else ""
+    """Make the request to accept the possible loss of ledgers, and print what it does."""
+    made = wish(cluster, TaskType.ACCEPT_LOSS, reason=reason, approvedBy=by) | _which(selector)
+    if dry_run:
+        screen.tell("The job asks every bookie, shows where each ledger would end, and closes none")
+        return made | {"dryRun": True}
     screen.tell(
-        f"First the job asks every bookie again; if a copy turns up, it is kept. Otherwise ledger "
-        f"{ledger} is closed{which}, and later entries are permanently lost. The bookies keep "
+        "First the job asks every bookie again; if a copy turns up, it is kept. Otherwise "
+        f"{_described(selector)}, and later entries are permanently lost. The bookies keep "
         f"the name {by} and the reason: {reason}"
     )
-    made = wish(cluster, TaskType.ACCEPT_LOSS, ledger=ledger, reason=reason, approvedBy=by)
-    return made | ({"entry": entry} if entry is not None else {})
+    return made
+
+
+def _which(selector: LedgerSelector) -> Wish:
+    """Of one ledger as operators of every version read it."""
+    one = selector.single
+    if one is None:
+        return {"ledgers": str(selector)}
+    return {"ledger": one.first} | ({} if one.entry is None else {"entry": one.entry})
+
+
+def _described(selector: LedgerSelector) -> str:
+    one = selector.single
+    if one is None:
+        return f"each of the ledgers {selector} is closed before its entry in question"
+    which = "" if one.entry is None else f" before entry {one.entry}"
+    return f"ledger {one.first} is closed{which}"
 
 
 def retraction(cluster: BookieCluster, ledger: int, *, reason: str, by: str) -> Wish:

@@ -8,7 +8,9 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final
 
+from bookie.ids import NO_ENTRY
 from pydantic import (
+    AliasChoices,
     AliasPath,
     BaseModel,
     BeforeValidator,
@@ -29,6 +31,7 @@ from bookie_operator.model.status import (
     LastCopies,
     QuorumsStatus,
 )
+from bookie_operator.model.undecided import UNDECIDED_MAX, UndecidedLedger, UndecidedStatus
 
 NAME_MAX: Final = 253
 MESSAGE_MAX: Final = 1024
@@ -112,6 +115,41 @@ def _last_copies(value: Any) -> LastCopies | None:
     )
 
 
+def _undecided(value: Any) -> UndecidedStatus | None:
+    """None when nothing is undecided, or nothing is said of it. A row that cannot be read is left
+    out."""
+    if isinstance(value, UndecidedStatus) or not isinstance(value, Mapping):
+        return value if isinstance(value, UndecidedStatus) else None
+    ledgers, waiting = count(value.get("ledgers")), count(value.get("waiting"))
+    if not (ledgers or waiting):
+        return None
+    rows = value.get("first")
+    return UndecidedStatus(
+        ledgers=ledgers,
+        through=value["through"] if _is_count(value.get("through")) else None,
+        first=tuple(
+            UndecidedLedger(
+                ledger=row["ledger"],
+                entry=row["entry"],
+                last_confirmed=_last_confirmed(row.get("last_confirmed")),
+                forgotten_by=_names(row.get("forgotten_by"))[:MEMBERS_MAX],
+            )
+            for row in (rows if isinstance(rows, list) else ())
+            if isinstance(row, Mapping) and _are_counts(row.get("ledger"), row.get("entry"))
+        )[:UNDECIDED_MAX],
+        waiting=waiting,
+        away=_names(value.get("away"))[:MEMBERS_MAX],
+    )
+
+
+def _are_counts(*values: Any) -> bool:
+    return all(map(_is_count, values))
+
+
+def _last_confirmed(value: Any) -> int:
+    return int(value) if _is_count(value) else NO_ENTRY
+
+
 def _are_names(*lists: Any) -> bool:
     return all(
         isinstance(names, list)
@@ -144,6 +182,13 @@ def _number_of(value: Any) -> int:
 
 def _entry(value: Any) -> int | None:
     return value if isinstance(value, int) else None
+
+
+def _first_refusal(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    first = value[0] if isinstance(value, list) and value else {}
+    return _long(_mapping(first).get("message"))
 
 
 def _numbers(value: Any) -> dict[str, int]:
@@ -191,6 +236,7 @@ class RepairReport(Report):
     entries_copied: Count = 0
     entries_copied_closed: Count = 0
     ledgers_recovered: Count = Field(default=0, validation_alias=RECOVERED)
+    undecided: Annotated[UndecidedStatus | None, BeforeValidator(_undecided)] = None
     message: Long = ""
 
 
@@ -312,6 +358,39 @@ class LossReport(Report):
     last_entry_id: StrictInt
     lost_from: Annotated[int | None, BeforeValidator(_entry)] = None
     recorded_on: Annotated[tuple[str, ...], BeforeValidator(_names)] = ()
+
+
+class ClosedLedger(BaseModel):
+    """One of several that a decision closed, or would close; `lost_from` as of `LossReport`."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    ledger_id: StrictInt
+    last_entry_id: Annotated[
+        StrictInt, Field(validation_alias=AliasChoices("last_entry_id", "closes_at"))
+    ]
+    lost_from: Annotated[
+        int | None,
+        BeforeValidator(_entry),
+        Field(validation_alias=AliasChoices("lost_from", "first_in_question")),
+    ] = None
+    away: Annotated[tuple[str, ...], BeforeValidator(_names)] = ()
+    """Bookies that it waits for, in a dry run."""
+
+
+class LossesReport(Report):
+    """What became of all ledgers of a person's decision, or would; its rows may be cut off."""
+
+    closed: Count = 0
+    given_up: Count = 0
+    """Closed ones of which entries were given up."""
+    refused: Count = 0
+    dry_run: bool = False
+    """Nothing was changed: this is what a decision would do."""
+    decisions: tuple[ClosedLedger, ...] = ()
+    first_refusal: Annotated[str, BeforeValidator(_first_refusal)] = Field(
+        default="", validation_alias="refusals"
+    )
 
 
 class RetractionReport(Report):

@@ -14,6 +14,7 @@ from pydantic import AwareDatetime, Field, StringConstraints
 from bookie_operator.model.base import LongText, Resource, ShortText, StatusPart
 from bookie_operator.model.left_over import LEFT_OVER_MAX, LeftOverStatus
 from bookie_operator.model.tls import TlsStatus
+from bookie_operator.model.undecided import UndecidedStatus
 
 BOOKIES_MAX: Final = 100
 BLOCKED_MAX: Final = 200
@@ -186,6 +187,8 @@ class RepairStatus(EngineUse):
     """How many of `ledgersTotal` have no marks any more."""
     progress: ShortText = ""
     """`ledgersCleared` of `ledgersTotal` as text, such as `37/120 ledgers (30 %)`."""
+    undecided: UndecidedStatus | None = None
+    """Ledgers that the last attempt could not close; absent if there are none."""
     message: LongText = ""
     """The message of the last attempt, or why no attempt runs."""
 

@@ -4,7 +4,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Final, Literal, Self
 
+from bookie.errors import BadRequestError
 from bookie.ids import LEDGER_ID_MAX
+from bookie.ledger_selector import PATTERN, TEXT_MAX, parse_selector
 from pydantic import (
     AwareDatetime,
     ConfigDict,
@@ -81,6 +83,8 @@ DECISION_JOBS: Final = (TaskType.ACCEPT_LOSS, TaskType.RETRACT_LOSS)
 
 BookieName = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9:_.-]*$", max_length=253)]
 """Any bookie id of BookKeeper, since a re-replication may name a bookie such as `10.0.0.7:3181`."""
+Selector = Annotated[str, StringConstraints(pattern=rf"^({PATTERN})?$", max_length=TEXT_MAX)]
+"""Ledgers that one decision is about."""
 Id = Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})]
 """Id of a ledger or an entry. The schema has no upper bound: not every JSON reader keeps it
 exact."""
@@ -113,8 +117,17 @@ class TaskSpec(Resource):
                 rule("self.type != 'replace-disk' || self.disk != ''", "disk is needed"),
                 rule(
                     "!(self.type in ['accept-loss', 'retract-loss']) || "
-                    "has(self.ledger) && self.reason != '' && self.approvedBy != ''",
+                    "(has(self.ledger) || self.ledgers != '') && self.reason != '' && "
+                    "self.approvedBy != ''",
                     "ledger, reason and approvedBy are needed: they are kept with the decision",
+                ),
+                rule(
+                    "self.ledgers == '' && !self.dryRun || self.type == 'accept-loss'",
+                    "ledgers and dryRun are of accept-loss",
+                ),
+                rule(
+                    "self.ledgers == '' || !has(self.ledger) && !has(self.entry)",
+                    "ledgers replaces ledger and entry: name an entry as LEDGER@ENTRY",
                 ),
                 rule(
                     "self.type != 'retract-loss' || !has(self.entry)",
@@ -149,6 +162,12 @@ class TaskSpec(Resource):
     entry: Id | None = None
     """For accept-loss: id of the entry that you expect to be undecided; the task fails if it is
     another one."""
+    ledgers: Selector = ""
+    """For accept-loss, instead of `ledger`: ids with commas between them, such as `4,40@7,9-12`.
+    `40@7` expects entry 7 of ledger 40 to be undecided; `9-12` are those from 9 to 12 whose
+    recovery was begun and could not end."""
+    dry_run: bool = False
+    """For accept-loss: only show where each ledger would be closed, and change nothing."""
     reason: ShortText = ""
     """Why the loss is accepted, or why the record is wrong; needed by accept-loss and retract-loss.
     The bookies keep it."""
@@ -167,6 +186,16 @@ class TaskSpec(Resource):
                 "number in spec.excludedOrdinals; expected one of "
                 f"{', '.join(TaskType)}"
             )
+        return value
+
+    @field_validator("ledgers")
+    @classmethod
+    def _selects(cls, value: str) -> str:
+        if value:
+            try:
+                parse_selector(value)
+            except BadRequestError as error:
+                raise ValueError(str(error)) from None
         return value
 
     @field_validator("ledger", "entry")
@@ -188,6 +217,8 @@ class TaskSpec(Resource):
             raise ValueError("disk: found nothing, expected the name of a disk")
         if self.type in DECISION_JOBS:
             self._check_decision()
+        if self.type is not TaskType.ACCEPT_LOSS and (self.ledgers or self.dry_run):
+            raise ValueError("ledgers and dryRun: found one of them, expected it with accept-loss")
         return self
 
     def _check_approval(self) -> None:
@@ -197,8 +228,13 @@ class TaskSpec(Resource):
             raise ValueError("approvedBy: found nothing, expected the person who decides")
 
     def _check_decision(self) -> None:
-        if self.ledger is None:
+        if self.ledger is None and not self.ledgers:
             raise ValueError("ledger: found nothing, expected the id of the ledger")
+        if self.ledgers and (self.ledger is not None or self.entry is not None):
+            raise ValueError(
+                f"ledgers: found {self.ledgers} beside ledger or entry, expected it alone: name an "
+                "entry as LEDGER@ENTRY"
+            )
         if not self.reason.strip():
             is_back = self.type is TaskType.RETRACT_LOSS
             why = "the record is wrong" if is_back else "the loss is accepted"

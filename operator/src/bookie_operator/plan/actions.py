@@ -9,7 +9,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from bookie.ids import BookieId
 from bookie.tls.principals import Principal, Role
@@ -222,16 +222,32 @@ class RemoveBookie:
     """Nobody can end its pod in good order: it goes by force."""
 
 
+SELECTOR_SHOWN: Final = 100
+"""Characters of a selector in a sentence."""
+
+
 @dataclass(frozen=True, slots=True)
 class LossDecision:
-    """What a person decided: to close the ledger before the entry that nobody can decide (S33), or
-    to take back what is recorded as lost of it. The job's kind says which."""
+    """What a person decided: to close ledgers before the entry that nobody can decide (S33), or to
+    take back what is recorded as lost of one. The job's kind says which."""
 
-    ledger_id: int
+    ledgers: str
+    """One ledger's id, or a selector of several."""
     entry_id: int | None
-    """The one in question, to be sure of what is accepted; None: nobody named it."""
+    """Of one ledger the entry in question, to be sure of what is accepted; None: nobody named
+    it."""
     reason: str
     approved_by: str
+    is_dry_run: bool = False
+    """The job only shows what the decision would do."""
+
+    @property
+    def named(self) -> str:
+        """`ledger 4`, or as much of a selector as a sentence has room for."""
+        if self.ledgers.isdigit():
+            return f"ledger {self.ledgers}"
+        is_long = len(self.ledgers) > SELECTOR_SHOWN
+        return f"ledgers {self.ledgers[:SELECTOR_SHOWN]}{'...' if is_long else ''}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,8 @@ def decisions(pass_: Pass, certified: Certificates, *, rolled_back: str = "") ->
 def decision_job(task: BookieTask) -> str:
     """Name of the only job that this task ever gets."""
     # How long the task is kept is no part of it: names of jobs outlive an upgrade.
-    decided = task.spec.model_dump_json(exclude={"ttl_seconds_after_finished"})
+    unused = {name for name in ("ledgers", "dry_run") if not getattr(task.spec, name)}
+    decided = task.spec.model_dump_json(exclude={"ttl_seconds_after_finished", *unused})
     facts = f"{task.metadata.name} {task.metadata.uid} {decided}"
     stem = _TYPES[task.spec.type].stem
     return f"{task.spec.cluster}-{stem}-{hashlib.sha256(facts.encode()).hexdigest()[:12]}"
@@ -146,18 +147,22 @@ def _refusal(pass_: Pass, task: BookieTask, *, is_busy: bool) -> Refusal | None:
 
 
 def _whose(task: BookieTask) -> str:
-    return f"task {task.metadata.name}, ledger {task.spec.ledger}"
+    return f"task {task.metadata.name}, {_decision(task).named}"
+
+
+def _decision(task: BookieTask) -> LossDecision:
+    wish = task.spec
+    ledgers = wish.ledgers if wish.ledger is None else str(wish.ledger)
+    assert ledgers, "the model asks for them"
+    return LossDecision(ledgers, wish.entry, wish.reason, wish.approved_by, wish.dry_run)
 
 
 def _start(task: BookieTask, shows: Principal | None) -> StartJob:
-    wish = task.spec
-    assert wish.ledger is not None, "the model asks for it"
-    decision = LossDecision(wish.ledger, wish.entry, wish.reason, wish.approved_by)
     return StartJob(
         decision_job(task),
-        _TYPES[wish.type].kind,
+        _TYPES[task.spec.type].kind,
         engine="",
         attempt=1,
-        decision=decision,
+        decision=_decision(task),
         shows=shows,
     )

@@ -2,9 +2,19 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
 
-from bookie_operator.model.reports import LossReport, Report, RetractionReport
+from bookie_operator.model.reports import (
+    ClosedLedger,
+    LossesReport,
+    LossReport,
+    Report,
+    RetractionReport,
+)
 from bookie_operator.observed import Job
+
+NAMED_MAX: Final = 10
+"""Ledgers that a sentence about a decision names."""
 
 
 def outcome(report: Report) -> str:
@@ -12,6 +22,8 @@ def outcome(report: Report) -> str:
     match report:
         case LossReport():
             return _accepted(report)
+        case LossesReport():
+            return _decided(report)
         case RetractionReport():
             return _retracted(report)
     return ""
@@ -20,6 +32,8 @@ def outcome(report: Report) -> str:
 def complaint(report: Report | None) -> str:
     """Why a decision was not carried out, or not everywhere; empty: it was, as far as the report
     says."""
+    if isinstance(report, LossesReport):
+        return _decided(report) if report.refused and not report.dry_run else ""
     if not isinstance(report, RetractionReport) or not (report.refused or report.silent):
         return ""
     refused = [f"{bookie} refuses: {why}" for bookie, why in report.refused.items()]
@@ -29,11 +43,16 @@ def complaint(report: Report | None) -> str:
     return "; ".join([*refused, *([_retracted(report)] if report.retracted_on else [])])
 
 
-def losses_accepted(jobs: Sequence[Job]) -> list[LossReport]:
-    """What was really given up, as far as its jobs are kept; by ledger."""
-    reports = [job.reported(LossReport) for job in jobs]
-    given_up = [loss for loss in reports if loss is not None and loss.lost_from is not None]
-    return sorted(given_up, key=lambda loss: loss.ledger_id)
+def losses_accepted(jobs: Sequence[Job]) -> list[int]:
+    """Ledgers of which entries were really given up, as far as their jobs are kept and name
+    them."""
+    found: list[int] = []
+    for job in jobs:
+        if one := job.reported(LossReport):
+            found += [one.ledger_id] if one.lost_from is not None else []
+        elif (many := job.reported(LossesReport)) and not many.dry_run:
+            found += [row.ledger_id for row in many.decisions if row.lost_from is not None]
+    return sorted(found)
 
 
 def last_decision(jobs: Sequence[Job]) -> datetime | None:
@@ -46,7 +65,25 @@ def last_decision(jobs: Sequence[Job]) -> datetime | None:
 def _changed(report: Report | None) -> bool:
     if isinstance(report, RetractionReport):
         return bool(report.retracted_on)
+    if isinstance(report, LossesReport):
+        return bool(report.closed) and not report.dry_run
     return isinstance(report, LossReport)
+
+
+def _decided(report: LossesReport) -> str:
+    word = "would be closed" if report.dry_run else "closed"
+    total = report.closed + report.refused
+    text = f"{report.closed} of {total} ledgers {word}, {report.given_up} with entries given up"
+    rows = ", ".join(map(_closed_briefly, report.decisions[:NAMED_MAX]))
+    more = ", ..." if len(report.decisions) > NAMED_MAX else ""
+    refused = f"; refused: {report.first_refusal}" if report.first_refusal else ""
+    return f"{text}{': ' if rows else ''}{rows}{more}{refused}"
+
+
+def _closed_briefly(row: ClosedLedger) -> str:
+    end = f"at {row.last_entry_id}" if row.last_entry_id >= 0 else "empty"
+    waits = f" (waits for {', '.join(row.away)})" if row.away else ""
+    return f"{row.ledger_id} {end}{waits}"
 
 
 def _accepted(loss: LossReport) -> str:

@@ -101,7 +101,7 @@ def _accepted(observed: Observed, audit: AuditStatus) -> str:
     named = losses_accepted(observed.jobs)
     if not named and not audit.accepted_losses:
         return ""
-    ids = ", ".join(str(loss.ledger_id) for loss in named[:NAMED_MAX])
+    ids = ", ".join(map(str, named[:NAMED_MAX]))
     count = max(len(named), audit.accepted_losses)
     which = f" ({ids}{', ...' if count > len(named[:NAMED_MAX]) else ''})" if named else ""
     noun = "ledger was" if count == 1 else "ledgers were"

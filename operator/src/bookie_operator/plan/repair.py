@@ -19,6 +19,7 @@ from bookie_operator.model.cluster import Repair
 from bookie_operator.model.reports import RepairReport
 from bookie_operator.model.status import RepairState, RepairStatus, whole_milliseconds
 from bookie_operator.model.task import TaskType
+from bookie_operator.model.undecided import UndecidedStatus
 from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Action, Refusal, StartJob, StopJob
 from bookie_operator.plan.deadlines import backoff, overdue
@@ -36,6 +37,13 @@ class Repairs:
     actions: list[Action]
     refusals: list[Refusal]
     stalled: tuple[BookieId, ...]
+    """Whose repairs have failed as often as the spec says."""
+
+    @property
+    def undecided(self) -> list[UndecidedStatus]:
+        """What only a person can decide, by each repair that found any."""
+        found = [status.undecided for status in self.statuses.values()]
+        return [one for one in found if one is not None and one.ledgers]
 
     @property
     def is_running(self) -> bool:
@@ -102,7 +110,8 @@ def _status(pass_: Pass, one: Judged, before: RepairStatus | None) -> RepairStat
             known = _while_away(pass_, one.bookie.id, before)
         if known is None or known.state is RepairState.RUNNING:
             return known
-        return known.model_copy(update={"state": RepairState.FINISHED, "next_attempt_at": None})
+        finished = {"state": RepairState.FINISHED, "next_attempt_at": None, "undecided": None}
+        return known.model_copy(update=finished)
     waiting = RepairStatus(episode=episode, state=RepairState.WAITING)
     return known or _with_progress(waiting, one, boot)
 
@@ -170,6 +179,8 @@ def _from_job(episode: str, job: Job, repair: Repair, known: RepairStatus | None
         engine_reason=report.engine_reason,
         spark_app_id=report.spark_app_id,
         executors=report.executors,
+        # While the next attempt runs, what the last one found is still so.
+        undecided=report.undecided if ended else known.undecided if known else None,
         message=(job.waiting or job.progress or job.message)[:1024],
     )
 

@@ -39,13 +39,13 @@ def job_words(job: StartJob, metadata_url: str, ending: Sequence[str]) -> list[s
 
 def _decision_words(kind: JobKind, wish: LossDecision) -> list[str]:
     # One argument with its value, so that no text of a person's is taken for an option.
-    words = ["ledger", kind.value, str(wish.ledger_id)]
+    words = ["ledger", kind.value, wish.ledgers]
     words.append(f"--reason={wish.reason} (approved by {wish.approved_by})")
     if kind is JobKind.RETRACT_LOSS:
         words.append(f"--by={wish.approved_by}")
     if wish.entry_id is not None:
         words += ["--entry", str(wish.entry_id)]
-    return [*words, "--yes"]
+    return [*words, "--dry-run" if wish.is_dry_run else "--yes"]
 
 
 def rebuild_words(directories: Iterable[str]) -> list[str]:

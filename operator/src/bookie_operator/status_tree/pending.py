@@ -1,7 +1,7 @@
 """What waits for a person, read out of a cluster's status: cookie fixes, collections, losses.
 
-The status tells them in sentences, which name what an approval or an acceptance must name: the
-plan's id, the ledger and the entry. Tests hold the patterns against the sentences' own origin.
+The status tells of fixes and collections in sentences, which name what an approval must name: the
+plan's id. Tests hold the pattern against the sentences' own origin.
 """
 
 import re
@@ -15,9 +15,9 @@ from bookie_operator.model.status import (
     ClusterStatus,
     DiskStatus,
 )
+from bookie_operator.model.undecided import UndecidedStatus
 
 _PLAN: Final = re.compile(r"\bapprove plan (\S+)")
-_UNDECIDABLE: Final = re.compile(r"\bledger ([0-9]+) entry ([0-9]+) cannot be decided")
 GOOD_VERDICTS: Final = ("ok", "new")
 
 
@@ -39,14 +39,6 @@ class HeldCollection:
     bookie: str
     plan_id: str
     message: str
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Undecidable:
-    """A ledger whose end cannot be found: a person may accept the loss."""
-
-    ledger: int
-    entry: int
 
 
 def pending_fix(status: ClusterStatus, bookie: BookieStatus) -> PendingFix | None:
@@ -77,8 +69,7 @@ def held_collections(status: ClusterStatus) -> list[HeldCollection]:
     ]
 
 
-def undecidable(status: ClusterStatus) -> list[Undecidable]:
-    """Ledgers that repairs have named as beyond them, as far as the status has room for them."""
-    messages = [bookie.repair.message for bookie in status.bookies if bookie.repair is not None]
-    found = (match for message in messages for match in _UNDECIDABLE.finditer(message))
-    return sorted({Undecidable(int(match[1]), int(match[2])) for match in found})
+def undecided(status: ClusterStatus) -> list[UndecidedStatus]:
+    """What each repair could not close, and only a person can decide."""
+    found = [bookie.repair.undecided for bookie in status.bookies if bookie.repair is not None]
+    return [one for one in found if one is not None and one.ledgers]

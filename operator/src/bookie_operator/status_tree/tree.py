@@ -28,11 +28,15 @@ from bookie_operator.model.status import (
     RereplicationStatus,
     ScrubStatus,
 )
+from bookie_operator.model.undecided import UndecidedStatus, how_many, named
 from bookie_operator.status_tree.ages import ago, count, span
 from bookie_operator.status_tree.bookies import bookie_branch, engine_text
+from bookie_operator.status_tree.pending import undecided
 
 CLOSED_SHOWN: Final = 3
 """Closed incidents, newest ones; open ones are all shown."""
+UNDECIDED_SHOWN: Final = 5
+"""Ledgers that wait for a person; when wide, all that the status names."""
 LEFT_OVER_SHOWN: Final = 5
 """Bookies that left and of which something is kept; all when wide."""
 GOOD_WHEN_TRUE: Final = frozenset(
@@ -76,6 +80,8 @@ def cluster_tree(cluster: BookieCluster, *, now: datetime, wide: bool = False) -
         bookie_branch(bookies, bookie, status=status, now=now, wide=wide)
     if not status.bookies:
         bookies.add(Text("none reported yet", "dim"))
+    if waiting := undecided(status):
+        _add_undecided(tree.add(Text("undecided", "bold")), waiting, wide=wide)
     if status.blocked:
         blocked = tree.add(Text("blocked", "bold"))
         for line in blocked_lines(status, now):
@@ -88,6 +94,17 @@ def cluster_tree(cluster: BookieCluster, *, now: datetime, wide: bool = False) -
         for incident in shown:
             incidents.add(incident_line(incident, now))
     return tree
+
+
+def _add_undecided(branch: Tree, found: list[UndecidedStatus], *, wide: bool) -> None:
+    """Ledgers that wait for a person, and what is known of each."""
+    rows = named(found)
+    shown = rows if wide else rows[:UNDECIDED_SHOWN]
+    for row in shown:
+        branch.add(Text(row.text))
+    left = how_many(found) - len(shown)
+    if left:
+        branch.add(Text(f"and {count(left, 'more ledger')}", "dim"))
 
 
 def condition_lines(status: ClusterStatus, now: datetime) -> list[Text]:
@@ -176,6 +193,7 @@ def _is_said_below(condition: Condition, status: ClusterStatus) -> bool:
         return False
     said = [item.message for item in status.blocked]
     said += [other.message for other in status.conditions if other.type not in SUMMARIES]
+    said += [row.text for row in named(undecided(status))]
     said += [bookie.message for bookie in status.bookies]
     said += [bookie.repair.message for bookie in status.bookies if bookie.repair is not None]
     return any(text and text in condition.message for text in said)
