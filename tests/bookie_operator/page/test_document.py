@@ -16,6 +16,7 @@ from bookie_operator.status_tree.tree import (
     facts,
     headline,
     incident_line,
+    undecided_lines,
     work,
 )
 from kubectl_lab import cluster_of
@@ -48,6 +49,7 @@ def test_the_page_says_what_the_tree_says(name: str) -> None:
     status, text = cluster.status, Parsed(document([cluster], now=NOW)).text
     lines = [headline(cluster), *condition_lines(status, NOW), *facts(cluster)]
     lines += [*work(status, NOW), *blocked_lines(status, NOW)]
+    lines += undecided_lines(status, wide=True)
     lines += [incident_line(one, NOW) for one in status.incidents]
     assert [line.plain for line in lines if line.plain not in text] == []
 

@@ -23,6 +23,7 @@ from bookie_operator.status_tree.tree import (
     facts,
     headline,
     incident_line,
+    undecided_lines,
     work,
 )
 
@@ -105,6 +106,8 @@ def _cluster(cluster: BookieCluster, now: datetime) -> str:
         _section("Conditions", list_of(condition_lines(status, now))),
         _section("Bookies", bookies if status.bookies else "<p>none reported yet</p>"),
     ]
+    if waiting := undecided_lines(status, wide=True):
+        parts.append(_section("Undecided", list_of(waiting)))
     if status.blocked:
         parts.append(_section("Blocked", list_of(blocked_lines(status, now))))
     if status.incidents:

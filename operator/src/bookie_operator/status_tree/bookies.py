@@ -148,9 +148,16 @@ def repair_text(repair: RepairStatus, now: datetime) -> Text:
     if repair.state is RepairState.FAILED and repair.next_attempt_at is not None:
         wait = repair.next_attempt_at - now
         text.append(f", next in {span(wait)}" if wait.total_seconds() > 0 else ", next is due")
-    if repair.message:
-        text.append(f": {repair.message}")
-    return text
+    message = _why_not_whole(repair)
+    return text.append(f": {message}") if message else text
+
+
+def _why_not_whole(repair: RepairStatus) -> str:
+    """What a person can decide is listed for itself, not bookie by bookie."""
+    found = repair.undecided
+    if found is None or not found.ledgers or repair.state is not RepairState.FAILED:
+        return repair.message
+    return f"{count(found.ledgers, 'ledger')} undecided, see below"
 
 
 def engine_text(job: EngineUse, *, with_reason: bool = True) -> Text:

@@ -28,7 +28,7 @@ from bookie_operator.model.status import (
     RereplicationStatus,
     ScrubStatus,
 )
-from bookie_operator.model.undecided import UndecidedStatus, how_many, named
+from bookie_operator.model.undecided import how_many, named
 from bookie_operator.status_tree.ages import ago, count, span
 from bookie_operator.status_tree.bookies import bookie_branch, engine_text
 from bookie_operator.status_tree.pending import undecided
@@ -80,8 +80,11 @@ def cluster_tree(cluster: BookieCluster, *, now: datetime, wide: bool = False) -
         bookie_branch(bookies, bookie, status=status, now=now, wide=wide)
     if not status.bookies:
         bookies.add(Text("none reported yet", "dim"))
-    if waiting := undecided(status):
-        _add_undecided(tree.add(Text("undecided", "bold")), waiting, wide=wide)
+    waiting = undecided_lines(status, wide=wide)
+    if waiting:
+        branch = tree.add(Text("undecided", "bold"))
+        for line in waiting:
+            branch.add(line)
     if status.blocked:
         blocked = tree.add(Text("blocked", "bold"))
         for line in blocked_lines(status, now):
@@ -94,17 +97,6 @@ def cluster_tree(cluster: BookieCluster, *, now: datetime, wide: bool = False) -
         for incident in shown:
             incidents.add(incident_line(incident, now))
     return tree
-
-
-def _add_undecided(branch: Tree, found: list[UndecidedStatus], *, wide: bool) -> None:
-    """Ledgers that wait for a person, and what is known of each."""
-    rows = named(found)
-    shown = rows if wide else rows[:UNDECIDED_SHOWN]
-    for row in shown:
-        branch.add(Text(row.text))
-    left = how_many(found) - len(shown)
-    if left:
-        branch.add(Text(f"and {count(left, 'more ledger')}", "dim"))
 
 
 def condition_lines(status: ClusterStatus, now: datetime) -> list[Text]:
@@ -134,6 +126,15 @@ def work(status: ClusterStatus, now: datetime) -> list[Text]:
     if status.drain is not None:
         lines.append(_drain(status.drain, now))
     return lines
+
+
+def undecided_lines(status: ClusterStatus, *, wide: bool = False) -> list[Text]:
+    """Ledgers that wait for a person, and what is known of each."""
+    found = undecided(status)
+    rows = named(found) if wide else named(found)[:UNDECIDED_SHOWN]
+    left = how_many(found) - len(rows)
+    more = [Text(f"and {count(left, 'more ledger')}", "dim")] if left else []
+    return [*(Text(row.text) for row in rows), *more]
 
 
 def blocked_lines(status: ClusterStatus, now: datetime) -> list[Text]:
