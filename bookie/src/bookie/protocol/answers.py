@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import partial
 from itertools import takewhile
+from types import MappingProxyType
 from typing import Final, Generic, Protocol, TypeVar
 
 from bookie.errors import FrameError, UndecidableError
@@ -191,6 +192,9 @@ class MemberAnswers(Generic[Kept]):
         assert min(self._corrupt, default=self._floor) >= self._floor
 
 
+NOBODY: Final[Mapping[BookieId, Status]] = MappingProxyType({})
+
+
 class UndecidedError(UndecidableError):
     """There is no verdict on one entry. The message says what each bookie answered, so that a
     person sees which bookie to wait for.
@@ -204,6 +208,7 @@ class UndecidedError(UndecidableError):
         *,
         denials_needed: int,
         lac: EntryId = NO_ENTRY,
+        others: Mapping[BookieId, Status] = NOBODY,
     ) -> None:
         said = ", ".join(f"{bookie}: {status.name}" for bookie, status in answers.items())
         denials = sum(status.is_denial for status in answers.values())
@@ -219,3 +224,5 @@ class UndecidedError(UndecidableError):
         self.answers = dict(answers)
         """The last answer of each member of the write set; a member without an answer is not in
         it."""
+        self.others = dict(others)
+        """What members outside the write set answered, of whom a LAC could have come."""

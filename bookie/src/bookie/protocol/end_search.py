@@ -167,11 +167,20 @@ class EndSearch:
         if self.next > self._window_last:
             return EntryVerdict.PENDING
         self._note_corrupt(self.next, self.next)
-        return judge_recovery_read(
+        verdict = judge_recovery_read(
             [self._reads.answers[position].answer(self.next) for position in self._write_set()],
             write_quorum=self._metadata.write_quorum,
             ack_quorum=self._metadata.ack_quorum,
         )
+        # Any other member may hold a later entry, whose LAC proves that this one was acknowledged:
+        # its loss is certain then, and what follows is kept.
+        if verdict is EntryVerdict.UNDECIDABLE and self.next > self.proven and self._is_silent():
+            return EntryVerdict.PENDING
+        return verdict
+
+    def _is_silent(self) -> bool:
+        """Whether a member has not said anything of the next entry yet."""
+        return any(member.answer(self.next) is None for member in self._reads.answers)
 
     def _is_missing(self, verdict: EntryVerdict) -> bool:
         # A LAC at or beyond the entry proves that it was acknowledged: the end is not before it,
@@ -184,6 +193,12 @@ class EndSearch:
         """What the members of its write set have answered about the next entry."""
         said = {p: self._reads.answers[p].answer(self.next) for p in self._write_set()}
         return {self._ensemble[p]: status for p, status in said.items() if status is not None}
+
+    def others(self) -> dict[BookieId, Status]:
+        """What the members outside its write set have answered about the next entry."""
+        said = {p: member.answer(self.next) for p, member in enumerate(self._reads.answers)}
+        outside = said.keys() - set(self._write_set())
+        return {self._ensemble[p]: said[p] or Status.UNREACHABLE for p in sorted(outside)}
 
     def _write_set(self) -> tuple[int, ...]:
         return self._write_sets[self.next % len(self._write_sets)]

@@ -82,7 +82,7 @@ class RecoveryPhase(Enum):
     OVER = "over"
 
 
-SEARCHED: Final = (Status.NO_SUCH_LEDGER, Status.NO_SUCH_ENTRY, Status.UNKNOWN, Status.IO_ERROR)
+_SEARCHED: Final = (Status.NO_SUCH_LEDGER, Status.NO_SUCH_ENTRY, Status.UNKNOWN, Status.IO_ERROR)
 """Answers of a member that has searched for the entry; a member with any other answer may still
 have it."""
 
@@ -268,16 +268,21 @@ class Recovery:
         entry_id, answers = self._search.next, self._search.answers()
         loss = self._accepted_loss
         if loss is not None and loss.first_entry_id == entry_id:
-            away = {bookie: status for bookie, status in answers.items() if status not in SEARCHED}
+            away = {bookie: status for bookie, status in answers.items() if status not in _SEARCHED}
             if not away:
                 self._has_accepted = True
                 return self._settle()
             return self._abort(_refused_loss(self.ledger_id, entry_id, away))
         needed = self._metadata.write_quorum - self._metadata.ack_quorum + 1
-        lac = self._search.proven
-        return self._abort(
-            UndecidedError(self.ledger_id, entry_id, answers, denials_needed=needed, lac=lac)
+        undecided = UndecidedError(
+            self.ledger_id,
+            entry_id,
+            answers,
+            denials_needed=needed,
+            lac=self._search.proven,
+            others=self._search.others(),
         )
+        return self._abort(undecided)
 
     def _ask_on(self) -> list[Effect]:
         """Read on, unless too many bytes are being written back: then `on_added` reads on."""

@@ -228,6 +228,37 @@ async def test_s33_a_tail_nobody_remembers_is_left_open_and_named(lab: RepairLab
     assert result["exit_code"] == 4 and result["losses"] == []
 
 
+async def test_s33_what_a_disk_cannot_read_now_is_waited_for(lab: RepairLab) -> None:
+    ledger = await lab.ledger(entries=5)
+    lab.write(ledger, [5], on=(0, 2))
+    await lab.crash(0)
+    lab.fleet[2].fail_reads(ledger.ledger_id, [EntryId(5)])
+    result = await run(lab, 0)
+    assert result["undecidable"][0]["away"] == [lab.ids[2]]
+    assert (result["undecided"]["ledgers"], result["undecided"]["waiting"]) == (0, 1)
+
+
+async def test_s33_one_outside_the_write_set_that_is_away_is_waited_for(lab: RepairLab) -> None:
+    ledger = await lab.ledger(entries=3, write=2)  # entry 3 belongs on bookies 0 and 1
+    lab.write(ledger, [3], on=(0, 1))
+    await lab.crash(0, 1)
+    lab.fleet[2].down = True
+    result = await run(lab, 0, 1)
+    assert result["undecidable"][0]["away"] == [lab.ids[2]]
+    assert result["undecided"]["ledgers"] == 0
+
+
+async def test_s33_a_later_entry_elsewhere_proves_that_a_loss_is_certain(lab: RepairLab) -> None:
+    ledger = await lab.ledger(entries=3, write=2)
+    lab.write(ledger, [3], on=(0, 1))
+    lab.write(ledger, [4], on=(2,), lac=3)
+    lab.fleet[2].flush()
+    await lab.crash(0, 1)
+    result = await run(lab, 0, 1)
+    assert (await lab.metadata(ledger.ledger_id)).last_entry_id == 4, "what follows is kept"
+    assert result["undecidable"] == [] and result["losses"][0]["ranges"] == [[3, 3]]
+
+
 async def test_s34_a_definite_loss_is_recorded_and_the_rest_survives() -> None:
     lab = await RepairLab(6).start()
     ledger = await lab.ledger((0, (0, 1, 2, 3, 4)))
