@@ -92,9 +92,8 @@ def test_a_person_accepts_a_loss_by_the_words_of_the_status(story: Story) -> Non
     assert wanted is not None, story.shown()
     ledgers = [(one, int(entry)) for one, entry in re.findall(r"(\d+)@(\d+)", wanted[1])]
     (ledger, entry), every = ledgers[0], len(ledgers)
-    assert f"{every} of {every} ledgers would be closed" in story.plugin(
-        "accept-loss", wanted[1], "a drill", "--dry-run"
-    )
+    look = story.plugin("accept-loss", wanted[1], "a drill", "--dry-run")
+    assert re.search(rf"{every} of {every} ledgers? would be closed", look), look
     with pytest.raises(CommandError, match=f"entry {entry}"):
         story.plugin("accept-loss", f"{ledger}@{entry + 1}", "a drill", "--yes")
     said = story.plugin("accept-loss", wanted[1], "a drill", "--yes")

@@ -330,7 +330,8 @@ class TestAcceptLoss:
         done = lab.run("accept-loss", "5@10", "power cut", "--dry-run")
         assert done.exit_code == 0 and "closes none" in done.stderr
         [spec] = lab.created()
-        assert (spec["ledger"], spec["entry"], spec["dryRun"]) == (5, 10, True)
+        assert (spec["ledgers"], spec["dryRun"]) == ("5@10", True)
+        assert "ledger" not in spec, "release 0.1.0 passes over dryRun, and would decide"
 
     @pytest.mark.parametrize("words", [("5,7", "--entry", "1"), ("5-3",), ("5@1", "--entry", "1")])
     def test_what_selects_nothing_is_a_usage_error(

@@ -43,7 +43,9 @@ def test_ledger_and_entry_zero_are_values() -> None:
         ({"ledgers": "8"}, "ledgers: found 8 beside ledger or entry"),
         ({"ledger": None, "ledgers": "8", "entry": 1}, "ledgers: found 8 beside ledger or entry"),
         ({"ledger": None, "ledgers": "9-8"}, "expected ledgers such as 4, 9-12 or 40@7"),
-        ({"type": "retract-loss", "dryRun": True}, "ledgers and dryRun: found one of them"),
+        ({"type": "retract-loss", "dryRun": True}, "dryRun: found it without ledgers"),
+        ({"dryRun": True}, "dryRun: found it without ledgers, expected ledgers, not ledger"),
+        ({"type": "audit", "ledger": None, "ledgers": "8"}, "ledgers and dryRun: found one"),
     ],
 )
 def test_a_decision_is_complete(change: dict[str, Any], sentence: str) -> None:

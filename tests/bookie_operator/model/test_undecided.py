@@ -5,6 +5,7 @@ from bookie_operator.model.undecided import (
     UndecidedLedger,
     UndecidedStatus,
     how_many,
+    in_words,
     named,
     selector,
 )
@@ -50,3 +51,25 @@ def test_what_only_waits_for_bookies_is_nobodys_decision(nothing: list[Undecided
 )
 def test_what_is_known_of_one_is_a_sentence(row: UndecidedLedger, text: str) -> None:
     assert row.text == text
+
+
+def test_a_selector_that_no_program_would_take_becomes_a_range() -> None:
+    ids = range(2**62, 2**62 + 480, 4)
+    both = [found(*((i, 2**62) for i in ids[n : n + 20])) for n in range(0, 120, 20)]
+    assert str(selector(both)) == f"{ids[0]}-{ids[-1]}"
+
+
+def test_ledgers_whose_rows_were_cut_off_are_selected_all_the_same() -> None:
+    cut = [UndecidedStatus(ledgers=3, through=90)]
+    assert str(selector(cut)) == "0-90"
+    assert in_words(cut) == "3 ledgers wait for a person"
+
+
+def test_of_two_entries_of_one_ledger_the_lower_one_is_asked_about() -> None:
+    assert str(selector([found((4, 2)), found((4, 9))])) == "4@2"
+    assert str(selector([found((4, 9)), found((4, 2))])) == "4@2"
+
+
+def test_entry_0_was_acknowledged_is_said() -> None:
+    row = UndecidedLedger(ledger=4, entry=1, last_confirmed=0)
+    assert row.text == "ledger 4 from entry 1 on (to 0 acknowledged)"

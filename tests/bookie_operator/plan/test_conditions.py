@@ -217,6 +217,18 @@ def test_of_many_ledgers_a_few_are_named_and_the_rest_is_counted() -> None:
     assert words.endswith("ledger 4 from entry 2 on (to 1 acknowledged); and 304 more")
 
 
+def test_another_repair_that_failed_as_often_as_it_may_is_told_beside_it() -> None:
+    first = running(JobKind.REPAIR, bookie=B0, boot_epoch=2, attempt=1, message="")
+    other = running(JobKind.REPAIR, bookie=B1, boot_epoch=2, attempt=5, message="no room")
+    over = (
+        replace(first[0], running=False, ended_at=at(95), report=beyond(4)),
+        replace(other[0], running=False, ended_at=at(95)),
+    )
+    both = (unclean(), bookie(B1, epoch=2, reason="UncleanShutdown", limbo=3))
+    _status, reason, words = said(look(*both, jobs=over), ConditionType.REPAIR_STALLED)
+    assert reason == "Undecidable" and words.endswith("; bookie-1: 5 attempts, no room")
+
+
 def test_what_waits_for_a_bookie_that_is_away_stalls_nothing() -> None:
     waiting = RepairReport(undecided=UndecidedStatus(waiting=2, away=(B0,)))
     jobs = running(JobKind.REPAIR, bookie=B0, boot_epoch=2, attempt=1, message="")

@@ -161,7 +161,7 @@ ROWS = (ClosedLedger(ledger_id=7, last_entry_id=4, lost_from=5),
                 *ROWS[:1], ROWS[1].model_copy(update={"away": ("bookie-2",)}))),
             "Succeeded",
             "1 of 2 ledgers would be closed, 0 with entries given up: 7 at 4, "
-            "9 empty (waits for bookie-2)",
+            "9 waits for bookie-2",
         ),
     ],
 )  # fmt: skip
@@ -170,6 +170,25 @@ def test_a_decision_about_many_ends_with_all_of_them(
 ) -> None:
     status = look(job(report=report)).tasks["task-1"]
     assert (status.phase, status.message) == (phase, words)
+
+
+def test_a_range_without_a_ledger_to_decide_about_says_so() -> None:
+    assert look(job(report=LossesReport())).tasks["task-1"].message.startswith("no ledger of these")
+
+
+def test_a_jobs_name_is_that_of_release_0_1_0_and_another_one_for_each_wish() -> None:
+    assert decision_job(WISH) == "demo-loss-0b014eed51e9"
+    wish = {"reason": "power cut", "approvedBy": "ann"}
+    made = [task("accept-loss", ledgers="7@5", **wish, dryRun=dry) for dry in (False, True)]
+    assert len({decision_job(one) for one in (WISH, *made)}) == 3
+
+
+@pytest.mark.parametrize(
+    ("ledgers", "words"),
+    [("7", "ledger 7"), ("7@5,9", "ledgers 7@5,9"), ("1," * 60, f"ledgers {'1,' * 50}...")],
+)
+def test_a_sentence_has_room_for_so_much_of_a_selector(ledgers: str, words: str) -> None:
+    assert LossDecision(ledgers, None, "power cut", "ann").named == words
 
 
 def test_what_was_given_up_of_many_is_on_record_with_them() -> None:

@@ -139,6 +139,37 @@ def test_what_the_last_attempt_could_not_decide_stays_while_the_next_one_runs() 
     assert ended.undecided == now.undecided == [UNDECIDED]
 
 
+def test_an_attempt_that_ended_without_a_word_has_decided_nothing() -> None:
+    known = before(state=RepairState.FAILED, attempt=1, undecided=UNDECIDED)
+    for report in (None, RepairReport()):
+        lost = [replace(attempt(2), report=report, exit_code=137)]
+        made = repairs(Pass.of(cluster(), observed(marked(), jobs=lost, seconds=40), known))
+        assert made.undecided == [UNDECIDED]
+
+
+def test_an_attempt_that_found_nothing_undecided_ends_it() -> None:
+    known = before(state=RepairState.FAILED, attempt=1, undecided=UNDECIDED)
+    better = [replace(attempt(2), report=RepairReport(undecided=UndecidedStatus()))]
+    made = repairs(Pass.of(cluster(), observed(marked(), jobs=better, seconds=40), known))
+    assert made.undecided == []
+
+
+def test_after_a_decision_nothing_is_called_undecided_before_the_next_attempt_has_looked() -> None:
+    failed = replace(attempt(), report=RepairReport(undecided=UNDECIDED))
+    closed = Job(
+        "demo-loss-x", JobKind.ACCEPT_LOSS, 1, False, at(5), ended_at=at(21), exit_code=0,
+        report=LossReport(ledger_id=7, last_entry_id=4, lost_from=5, recorded_on=(B0,)),
+    )  # fmt: skip
+    seen = observed(marked(), jobs=[failed, closed], seconds=25)
+    assert repairs(Pass.of(cluster(), seen, before())).undecided == []
+
+
+def test_of_a_bookie_that_is_away_nobody_is_asked_to_decide() -> None:
+    known = before(state=RepairState.FAILED, attempt=1, undecided=UNDECIDED)
+    down = observed(bookie(B0, phase=None, running=False), jobs=[], seconds=40)
+    assert repairs(Pass.of(cluster(), down, known)).undecided == []
+
+
 def test_nothing_is_undecided_once_the_bookie_has_no_mark() -> None:
     known = before(state=RepairState.FAILED, attempt=1, undecided=UNDECIDED)
     healed = observed(bookie(B0, epoch=2), jobs=[], seconds=40)

@@ -11,6 +11,7 @@ from bookie_operator.model.reports import AuditReport, LossReport, RetractionRep
 from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import LossDecision, StartJob
 from bookie_operator.platform.folders import LocalFolders, write_json
+from bookie_operator.platform.job_command import job_words
 from bookie_operator.platform.job_facts import facts_of, started_job
 from bookie_operator.platform.jobs import JOBS_MAX, JobCommand, JobProcesses, engine_command
 from bookie_operator.platform.processes import Children, identify
@@ -185,3 +186,11 @@ async def test_a_stopped_job_takes_all_that_it_started_along(tmp_path: Path) -> 
     jobs.stop(AUDIT.name)
     await until(lambda: identify(int(child.read_text())) is None)
     await ended(jobs)
+
+
+def test_a_dry_run_is_given_no_consent() -> None:
+    many = LossDecision("7@5,9-12", None, "power cut", "ann", is_dry_run=True)
+    words = job_words(replace(ACCEPT, decision=many), URL, [])
+    assert words[:3] == ["ledger", "accept-loss", "7@5,9-12"]
+    assert "--dry-run" in words and "--yes" not in words
+    assert "--yes" in job_words(ACCEPT, URL, []) and "--dry-run" not in job_words(ACCEPT, URL, [])

@@ -141,11 +141,11 @@ def _show_many(found: Document, columns: tuple[str, ...], answer: Answer) -> Non
 
 
 def _totals(found: Mapping[str, Any]) -> str:
-    would = "would be closed" if found.get("dry_run") else "closed"
-    return (
-        f"{found['closed']} of {_total(found)} ledgers {would}, {found['given_up']} of them with "
-        "entries given up"
-    )
+    would, total = "would be closed" if found.get("dry_run") else "closed", _total(found)
+    if not total:
+        return "no ledger of these is in a recovery that could not end: nothing was done"
+    noun = "ledger" if total == 1 else "ledgers"
+    return f"{found['closed']} of {total} {noun} {would}, {found['given_up']} with entries given up"
 
 
 def _total(found: Mapping[str, Any]) -> int:

@@ -92,9 +92,10 @@ def _losses(name: str, status: ClusterStatus) -> Iterator[Hint]:
     selected = selector(found)
     if selected is not None:
         yield Hint(
-            f"Of {count(how_many(found), 'ledger')} nobody can say whether the next entry was "
-            "acknowledged. If an old disk can come back, bring it back first. If none can, accept "
-            "the loss; with --dry-run the command only shows where each ledger would end:",
+            f"{count(how_many(found), 'ledger')} cannot be closed, since nobody can say whether "
+            "their last entries were acknowledged. If an old disk can come back, bring it back "
+            "first. If none can, see what a decision would mean, and run the command again without "
+            "--dry-run to accept the loss:",
             ("bookie", "accept-loss", str(selected), "REASON", "--cluster", name, "--dry-run"),
         )
 

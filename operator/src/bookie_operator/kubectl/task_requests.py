@@ -174,16 +174,16 @@ def acceptance(
     cluster: BookieCluster, selector: LedgerSelector, *, reason: str, by: str, dry_run: bool
 ) -> Wish:
     """Make the request to accept the possible loss of ledgers, and print what it does."""
-    made = wish(cluster, TaskType.ACCEPT_LOSS, reason=reason, approvedBy=by) | _which(selector)
+    made = wish(cluster, TaskType.ACCEPT_LOSS, reason=reason, approvedBy=by)
     if dry_run:
         screen.tell("The job asks every bookie, shows where each ledger would end, and closes none")
-        return made | {"dryRun": True}
+        return made | {"ledgers": str(selector), "dryRun": True}
     screen.tell(
         "First the job asks every bookie again; if a copy turns up, it is kept. Otherwise "
         f"{_described(selector)}, and later entries are permanently lost. The bookies keep "
         f"the name {by} and the reason: {reason}"
     )
-    return made
+    return made | _which(selector)
 
 
 def _which(selector: LedgerSelector) -> Wish:

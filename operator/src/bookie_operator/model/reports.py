@@ -116,13 +116,10 @@ def _last_copies(value: Any) -> LastCopies | None:
 
 
 def _undecided(value: Any) -> UndecidedStatus | None:
-    """None when nothing is undecided, or nothing is said of it. A row that cannot be read is left
-    out."""
+    """None when nothing is said of it. A row that cannot be read is left out."""
     if isinstance(value, UndecidedStatus) or not isinstance(value, Mapping):
         return value if isinstance(value, UndecidedStatus) else None
     ledgers, waiting = count(value.get("ledgers")), count(value.get("waiting"))
-    if not (ledgers or waiting):
-        return None
     rows = value.get("first")
     return UndecidedStatus(
         ledgers=ledgers,
@@ -132,18 +129,22 @@ def _undecided(value: Any) -> UndecidedStatus | None:
                 ledger=row["ledger"],
                 entry=row["entry"],
                 last_confirmed=_last_confirmed(row.get("last_confirmed")),
-                forgotten_by=_names(row.get("forgotten_by"))[:MEMBERS_MAX],
+                forgotten_by=_short_names(row.get("forgotten_by")),
             )
             for row in (rows if isinstance(rows, list) else ())
             if isinstance(row, Mapping) and _are_counts(row.get("ledger"), row.get("entry"))
         )[:UNDECIDED_MAX],
         waiting=waiting,
-        away=_names(value.get("away"))[:MEMBERS_MAX],
+        away=_short_names(value.get("away")),
     )
 
 
 def _are_counts(*values: Any) -> bool:
     return all(map(_is_count, values))
+
+
+def _short_names(value: Any) -> tuple[str, ...]:
+    return tuple(name[:NAME_MAX] for name in _names(value)[:MEMBERS_MAX])
 
 
 def _last_confirmed(value: Any) -> int:

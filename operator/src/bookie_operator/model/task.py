@@ -119,7 +119,8 @@ class TaskSpec(Resource):
                     "!(self.type in ['accept-loss', 'retract-loss']) || "
                     "(has(self.ledger) || self.ledgers != '') && self.reason != '' && "
                     "self.approvedBy != ''",
-                    "ledger, reason and approvedBy are needed: they are kept with the decision",
+                    "ledger or ledgers, reason and approvedBy are needed: they are kept with the "
+                    "decision",
                 ),
                 rule(
                     "self.ledgers == '' && !self.dryRun || self.type == 'accept-loss'",
@@ -128,6 +129,10 @@ class TaskSpec(Resource):
                 rule(
                     "self.ledgers == '' || !has(self.ledger) && !has(self.entry)",
                     "ledgers replaces ledger and entry: name an entry as LEDGER@ENTRY",
+                ),
+                rule(
+                    "!self.dryRun || self.ledgers != ''",
+                    "dryRun needs ledgers: an operator of release 0.1.0 would decide about ledger",
                 ),
                 rule(
                     "self.type != 'retract-loss' || !has(self.entry)",
@@ -167,7 +172,7 @@ class TaskSpec(Resource):
     `40@7` expects entry 7 of ledger 40 to be undecided; `9-12` are those from 9 to 12 whose
     recovery was begun and could not end."""
     dry_run: bool = False
-    """For accept-loss: only show where each ledger would be closed, and change nothing."""
+    """For accept-loss with `ledgers`: only show where each would be closed, and change nothing."""
     reason: ShortText = ""
     """Why the loss is accepted, or why the record is wrong; needed by accept-loss and retract-loss.
     The bookies keep it."""
@@ -228,6 +233,9 @@ class TaskSpec(Resource):
             raise ValueError("approvedBy: found nothing, expected the person who decides")
 
     def _check_decision(self) -> None:
+        # Release 0.1.0 passes over dryRun, and refuses a task that names no ledger.
+        if self.dry_run and not self.ledgers:
+            raise ValueError("dryRun: found it without ledgers, expected ledgers, not ledger")
         if self.ledger is None and not self.ledgers:
             raise ValueError("ledger: found nothing, expected the id of the ledger")
         if self.ledgers and (self.ledger is not None or self.entry is not None):

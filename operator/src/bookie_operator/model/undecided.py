@@ -3,17 +3,19 @@
 Several bookies' repairs find the same ledger, since several forgot; a person decides about it once.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Final
 
 from bookie.ids import LedgerId
-from bookie.ledger_selector import LedgerSelector, SelectedLedgers
+from bookie.ledger_selector import TEXT_MAX, LedgerSelector, SelectedLedgers
 from pydantic import Field
 
 from bookie_operator.model.base import ShortText, StatusPart
 
 UNDECIDED_MAX: Final = 20
 """Ledgers that the status names."""
+NAMED_MAX: Final = 5
+"""Ledgers that a sentence names."""
 MEMBERS_MAX: Final = 100
 """Bookies that are named together."""
 Count = Annotated[int, Field(ge=0)]
@@ -57,7 +59,11 @@ class UndecidedStatus(StatusPart):
 
 def named(found: Iterable[UndecidedStatus | None]) -> list[UndecidedLedger]:
     """Each ledger once, by id, as far as the repairs name them."""
-    rows = {row.ledger: row for one in found if one is not None for row in one.first}
+    rows: dict[int, UndecidedLedger] = {}
+    for row in (row for one in found if one is not None for row in one.first):
+        known = rows.get(row.ledger)
+        if known is None or row.entry < known.entry:  # of two entries the one that gives up more
+            rows[row.ledger] = row
     return [rows[ledger] for ledger in sorted(rows)]
 
 
@@ -67,14 +73,25 @@ def how_many(found: Iterable[UndecidedStatus | None]) -> int:
     return max([len(named(known)), *(one.ledgers for one in known)])
 
 
+def in_words(found: Sequence[UndecidedStatus]) -> str:
+    """`2 ledgers wait for a person: ledger 4 ...; ledger 7 ...`"""
+    total, rows = how_many(found), named(found)[:NAMED_MAX]
+    left = total - len(rows)
+    noun = "ledger waits" if total == 1 else "ledgers wait"
+    parts = [row.text for row in rows] + ([f"and {left} more"] if rows and left else [])
+    return f"{total} {noun} for a person" + (f": {'; '.join(parts)}" if parts else "")
+
+
 def selector(found: Iterable[UndecidedStatus | None]) -> LedgerSelector | None:
     """What a person would select to decide about all of them: each with its entry, or a range if
     there are more than are named; None: there are none."""
     known = [one for one in found if one is not None and one.ledgers]
-    rows = named(known)
-    if not rows:
+    if not known:
         return None
-    if all(one.ledgers == len(one.first) for one in known):
-        return LedgerSelector.of((row.ledger, row.entry) for row in rows)
-    last = max(max(one.through or 0, one.first[-1].ledger) for one in known if one.first)
-    return LedgerSelector((SelectedLedgers(LedgerId(rows[0].ledger), LedgerId(last)),))
+    rows = named(known)
+    single = LedgerSelector.of((row.ledger, row.entry) for row in rows)
+    if all(one.ledgers == len(one.first) for one in known) and len(str(single)) <= TEXT_MAX:
+        return single
+    ids = [row.ledger for row in rows] + [one.through or 0 for one in known]
+    first = min(ids) if all(one.first for one in known) else 0
+    return LedgerSelector((SelectedLedgers(LedgerId(first), LedgerId(max(ids))),))

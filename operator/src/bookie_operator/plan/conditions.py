@@ -17,12 +17,12 @@ from bookie_operator.model.status import (
     RepairState,
     whole_milliseconds,
 )
-from bookie_operator.model.undecided import UndecidedStatus, how_many, named
+from bookie_operator.model.undecided import in_words
 from bookie_operator.plan.audits import disturbed_at, is_stale, is_younger
 from bookie_operator.plan.collection import collection_held, metadata_rolled_back
 from bookie_operator.plan.degraded import degraded
 from bookie_operator.plan.drains import SCALE_DOWN, drain_text
-from bookie_operator.plan.findings import NAMED_MAX, Findings, Verdict, findings_text, verified_text
+from bookie_operator.plan.findings import Findings, Verdict, findings_text, verified_text
 from bookie_operator.plan.readiness import BLOCKED, ready, stalled
 from bookie_operator.plan.rollouts import ROLLOUT_HALTED, held_back
 from bookie_operator.plan.secret_conditions import secret_verdicts
@@ -209,24 +209,18 @@ def _repair_running(found: Findings) -> Verdict:
 
 
 def _repair_stalled(found: Findings) -> Verdict:
-    if undecided := found.repairs.undecided:  # no further attempt would find more than this one
-        return Verdict("True", "Undecidable", _undecided_text(undecided))
-    if not found.repairs.stalled:
-        return Verdict("False", "NotStalled", "")
-    messages = [
-        f"{bookie_id}: {found.repairs.statuses[bookie_id].attempt} attempts, "
-        f"{found.repairs.statuses[bookie_id].message or 'limbo is left'}"
-        for bookie_id in found.repairs.stalled
+    undecided = found.repairs.undecided
+    messages = [in_words(undecided)] if undecided else []
+    messages += [
+        f"{bookie_id}: {status.attempt} attempts, {status.message or 'limbo is left'}"
+        for bookie_id, status in found.repairs.statuses.items()
+        if bookie_id in found.repairs.stalled and status.undecided not in undecided
     ]
+    if undecided:  # no further attempt would find more than the last one
+        return Verdict("True", "Undecidable", "; ".join(messages))
+    if not messages:
+        return Verdict("False", "NotStalled", "")
     return Verdict("True", "AttemptsExhausted", "; ".join(messages))
-
-
-def _undecided_text(undecided: Sequence[UndecidedStatus]) -> str:
-    total, rows = how_many(undecided), named(undecided)[:NAMED_MAX]
-    left = total - len(rows)
-    more = f"; and {left} more" if left else ""
-    noun = "ledger waits" if total == 1 else "ledgers wait"
-    return f"{total} {noun} for a person: {'; '.join(row.text for row in rows)}{more}"
 
 
 def _durability_verified(found: Findings) -> Verdict:

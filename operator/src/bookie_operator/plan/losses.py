@@ -73,7 +73,10 @@ def _changed(report: Report | None) -> bool:
 def _decided(report: LossesReport) -> str:
     word = "would be closed" if report.dry_run else "closed"
     total = report.closed + report.refused
-    text = f"{report.closed} of {total} ledgers {word}, {report.given_up} with entries given up"
+    if not total:
+        return "no ledger of these is in a recovery that could not end: nothing was done"
+    noun = "ledger" if total == 1 else "ledgers"
+    text = f"{report.closed} of {total} {noun} {word}, {report.given_up} with entries given up"
     rows = ", ".join(map(_closed_briefly, report.decisions[:NAMED_MAX]))
     more = ", ..." if len(report.decisions) > NAMED_MAX else ""
     refused = f"; refused: {report.first_refusal}" if report.first_refusal else ""
@@ -81,9 +84,10 @@ def _decided(report: LossesReport) -> str:
 
 
 def _closed_briefly(row: ClosedLedger) -> str:
+    if row.away:
+        return f"{row.ledger_id} waits for {', '.join(row.away)}"
     end = f"at {row.last_entry_id}" if row.last_entry_id >= 0 else "empty"
-    waits = f" (waits for {', '.join(row.away)})" if row.away else ""
-    return f"{row.ledger_id} {end}{waits}"
+    return f"{row.ledger_id} {end}"
 
 
 def _accepted(loss: LossReport) -> str:

@@ -105,6 +105,8 @@ def _status(pass_: Pass, one: Judged, before: RepairStatus | None) -> RepairStat
     known = before if before is not None and before.episode == episode else None
     known = _followed(pass_, one.bookie.id, episode, known)
     known = _with_progress(known, one, boot)
+    if known is not None and _is_freed(known, last_decision(pass_.observed.jobs)):
+        known = known.model_copy(update={"undecided": None})  # until the next attempt has looked
     if not one.has_marks:
         if known is None and before is not None:  # a later boot: of the earlier ones nothing is due
             known = _while_away(pass_, one.bookie.id, before)
@@ -121,9 +123,14 @@ def _while_away(
 ) -> RepairStatus | None:
     """What was known of a boot that does not serve now. Its repair runs only as long as its job;
     one that has ended stays as it ended."""
-    if before is None or before.state is not RepairState.RUNNING:
+    if before is None:
+        return None
+    # While it is away, nobody can decide anything about what it may hold.
+    before = before.model_copy(update={"undecided": None})
+    if before.state is not RepairState.RUNNING:
         return before
-    return _followed(pass_, bookie_id, before.episode, before)
+    followed = _followed(pass_, bookie_id, before.episode, before)
+    return followed and followed.model_copy(update={"undecided": None})
 
 
 def _followed(
@@ -179,10 +186,19 @@ def _from_job(episode: str, job: Job, repair: Repair, known: RepairStatus | None
         engine_reason=report.engine_reason,
         spark_app_id=report.spark_app_id,
         executors=report.executors,
-        # While the next attempt runs, what the last one found is still so.
-        undecided=report.undecided if ended else known.undecided if known else None,
+        undecided=_undecided(report.undecided, known),
         message=(job.waiting or job.progress or job.message)[:1024],
     )
+
+
+def _undecided(
+    reported: UndecidedStatus | None, known: RepairStatus | None
+) -> UndecidedStatus | None:
+    """What an attempt could not close. One that runs, or ended without a word of it, has not made
+    it better than the one before found it."""
+    if reported is None:
+        return known.undecided if known is not None else None
+    return reported if reported.ledgers or reported.waiting else None
 
 
 def _vanished(known: RepairStatus, repair: Repair, *, now: datetime) -> RepairStatus:

@@ -5,6 +5,7 @@ from bookie.ids import LedgerId
 from bookie.ledger_selector import parse_selector
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.repair.jobs.repair_job import RepairRequest, repair
+from bookie.repair.mend import loss_decisions
 from bookie.repair.mend.loss_decisions import Approval, LossDecisions, decide_losses, outlooks
 from repair_lab import SETTINGS, RepairLab
 
@@ -114,3 +115,33 @@ async def test_a_look_at_a_closed_ledger_says_where_it_ends(lab: RepairLab) -> N
     await lab.ledger(entries=3, last=2)
     seen = await outlooks(lab.cluster, parse_selector("0"))
     assert seen.refused == {LedgerId(0): "ledger 0 is CLOSED at entry 2"}
+
+
+async def test_a_look_with_an_entry_that_is_denied_by_now_promises_that_nothing_is_lost(
+    lab: RepairLab,
+) -> None:
+    ledger = await lab.ledger(entries=5)
+    seen = await outlooks(lab.cluster, parse_selector(f"{ledger.ledger_id}@5"))
+    assert [(one.closes_at, one.first_in_question) for one in seen.seen] == [(4, None)]
+    assert (seen.json()["closed"], seen.json()["given_up"]) == (1, 0)
+
+
+async def test_one_that_nobody_can_read_keeps_no_other_from_a_decision(lab: RepairLab) -> None:
+    await forgotten(lab, 5, 2, 3)
+    lab.garble(LedgerId(1))
+    found = await decide(lab, "0-9")
+    assert [one.ledger_id for one in found.decided] == [0, 2]
+    assert set(found.refused) == {1}
+
+
+async def test_a_range_is_read_to_its_end_block_by_block(
+    lab: RepairLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loss_decisions, "LEDGERS_AT_ONCE", 2)
+    await forgotten(lab, 5, 0, 2, 1, 3)
+    assert [one.ledger_id for one in (await decide(lab, "0-9")).decided] == [0, 1, 2, 3, 4]
+
+
+async def test_why_one_was_refused_is_cut(lab: RepairLab) -> None:
+    found = LossDecisions(refused={LedgerId(4): "x" * 9000})
+    assert len(found.json()["refusals"][0]["message"]) == loss_decisions.MESSAGE_MAX

@@ -6,7 +6,7 @@ mean must not set it off. So this judges by what bookies list, as a recovery jud
 A copy that is listed and cannot be read is seen only by the recovery itself.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,8 @@ from bookie.ids import ENTRY_ID_MAX, BookieId, EntryId, LedgerId
 from bookie.protocol.assignment import assigned
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.ledger import LedgerMetadata
-from bookie.protocol.quorum import write_set
-from bookie.repair.judge.expect import Holding, known_lac
+from bookie.protocol.quorum import fence_covers, write_set
+from bookie.repair.judge.expect import Holding, known_lac, must_exist_through
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Outlook:
     forgotten_by: tuple[BookieId, ...]
     """Members that may have forgotten the next entry; none: it was denied, and nothing is lost."""
     away: tuple[BookieId, ...]
-    """Members that may hold the next entry and could not be asked."""
+    """Members that could not be asked: no close is possible, or decided, before they answer."""
 
     @property
     def first_in_question(self) -> EntryId | None:
@@ -51,8 +51,7 @@ class Outlook:
 
 def outlook(metadata: LedgerMetadata, holdings: Mapping[BookieId, Holding]) -> Outlook:
     """`holdings`: of each member of the last fragment's ensemble."""
-    complete = EntryId(metadata.last_fragment.first_entry_id - 1)
-    lac = max(known_lac(holdings.values()), complete)
+    lac = must_exist_through(metadata, lac=known_lac(holdings.values()))
     listed = EMPTY
     for member, holding in holdings.items():
         if holding.entries:
@@ -62,16 +61,26 @@ def outlook(metadata: LedgerMetadata, holdings: Mapping[BookieId, Holding]) -> O
     ensemble = metadata.last_fragment.ensemble
     members = write_set(entry, ensemble=ensemble, write_quorum=metadata.write_quorum)
     unknown = [member for member in members if not holdings[member].denies_absent]
-    if len(members) - len(unknown) > metadata.write_quorum - metadata.ack_quorum:
+    away = [member for member in ensemble if not holdings[member].has_searched]
+    is_denied = len(members) - len(unknown) > metadata.write_quorum - metadata.ack_quorum
+    if is_denied and _can_fence(metadata, holdings):
         return Outlook(metadata.ledger_id, lac, EntryId(entry - 1), (), ())
+    forgotten_by = [] if is_denied else [one for one in unknown if one not in away]
     return Outlook(
         metadata.ledger_id,
         lac,
         EntryId(entry - 1),
-        _sorted([member for member in unknown if holdings[member].has_searched]),
-        _sorted([member for member in unknown if not holdings[member].has_searched]),
+        tuple(sorted(forgotten_by)),
+        tuple(sorted(away)),
     )
 
 
-def _sorted(members: Sequence[BookieId]) -> tuple[BookieId, ...]:
-    return tuple(sorted(members))
+def _can_fence(metadata: LedgerMetadata, holdings: Mapping[BookieId, Holding]) -> bool:
+    """Whether those that answer are enough to shut out the old writer."""
+    ensemble = metadata.last_fragment.ensemble
+    return fence_covers(
+        [position for position, one in enumerate(ensemble) if holdings[one].has_searched],
+        ensemble_size=metadata.ensemble_size,
+        write_quorum=metadata.write_quorum,
+        ack_quorum=metadata.ack_quorum,
+    )

@@ -22,7 +22,7 @@ from bookie.metadata.store import Unreadable, Versioned
 from bookie.protocol.answers import UndecidedError
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
-from bookie.protocol.recovery import SEARCHED
+from bookie.protocol.status import Status
 from bookie.repair.judge.counts import counts_of
 from bookie.repair.judge.expect import members
 from bookie.repair.look.audit import Auditor, AuditSettings, Look, read_ledgers
@@ -196,6 +196,7 @@ async def recover_ledger(cluster: Cluster, outcome: Outcome) -> None:
         outcome.block("MetadataUnavailable", str(error))
     except UndecidableError as error:
         note_undecided(outcome, error)
+        await _tell_apart(cluster, outcome)
     except BookieError as error:
         outcome.block("RecoveryFailed", str(error))
     else:
@@ -209,10 +210,31 @@ def note_undecided(outcome: Outcome, error: UndecidableError) -> None:
     """A recovery that could not decide; what it waits for, and where loss is possible (S33)."""
     outcome.block("Undecidable", str(error))
     if isinstance(error, UndecidedError):
-        unknown = {bookie: one for bookie, one in error.answers.items() if not one.is_known}
         outcome.possible_loss_from, outcome.last_add_confirmed = error.entry_id, error.lac
-        outcome.forgotten_by = tuple(sorted(b for b, one in unknown.items() if one in SEARCHED))
-        outcome.away = tuple(sorted(b for b, one in unknown.items() if one not in SEARCHED))
+        forgotten = (b for b, one in error.answers.items() if one is Status.UNKNOWN)
+        outcome.forgotten_by = tuple(sorted(forgotten))
+        said = {**error.others, **error.answers}
+        away = (b for b, one in said.items() if not one.is_known and one is not Status.UNKNOWN)
+        outcome.away = tuple(sorted(away))
+
+
+async def _tell_apart(cluster: Cluster, outcome: Outcome) -> None:
+    """Who forgot the entry, and who lists it but cannot return it now, as after a read error: a
+    read says *unknown* of both, and only of the first does no later attempt learn more."""
+    entry = outcome.possible_loss_from
+    holdings = {
+        member: (await cluster.control.availability(BookieId(member), [outcome.ledger_id]))[
+            outcome.ledger_id
+        ]
+        for member in outcome.forgotten_by
+    }
+    unread = {
+        member
+        for member, holding in holdings.items()
+        if entry in holding.entries or not holding.has_searched
+    }
+    outcome.forgotten_by = tuple(one for one in outcome.forgotten_by if one not in unread)
+    outcome.away = tuple(sorted({*outcome.away, *unread}))
 
 
 def tasks_of(limbo: Iterable[LedgerId], others: Iterable[LedgerId]) -> list[LedgerTask]:

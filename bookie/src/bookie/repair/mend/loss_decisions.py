@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final
 
-from bookie.errors import BadRequestError, BookieError
+from bookie.errors import BadRequestError, BookieError, MetadataFormatError
 from bookie.ids import EntryId, LedgerId
 from bookie.ledger_selector import LedgerSelector, SelectedLedgers
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
@@ -19,6 +19,8 @@ from bookie.repair.mend.accept_loss import LossDecision, accept_loss
 
 LEDGERS_AT_ONCE: Final = 1000
 """Metadata of a range that is read together."""
+MESSAGE_MAX: Final = 1000
+"""Characters of why one ledger was refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +102,11 @@ async def outlooks(cluster: Cluster, selector: LedgerSelector) -> Outlooks:
         except BookieError as error:
             found.refused[ledger_id] = str(error)
             continue
-        if expected not in (None, one.first_in_question):
-            found.refused[ledger_id] = _other_entry(one, expected)
+        in_question = one.first_in_question
+        if in_question is not None and expected not in (None, in_question):
+            found.refused[ledger_id] = (
+                f"ledger {ledger_id}: entry {in_question} is in question, not {expected}"
+            )
         else:
             found.seen.append(one)
     return found
@@ -117,12 +122,6 @@ async def _outlook(cluster: Cluster, metadata: LedgerMetadata) -> Outlook:
         for member in members
     }
     return outlook(metadata, holdings)
-
-
-def _other_entry(found: Outlook, expected: EntryId | None) -> str:
-    which = found.first_in_question
-    seen = "no entry" if which is None else f"entry {which}"
-    return f"ledger {found.ledger_id}: {seen} is in question, not {expected}"
 
 
 async def _selected(
@@ -146,14 +145,19 @@ def _is_in(ledger_id: LedgerId, ranges: Sequence[SelectedLedgers]) -> bool:
 
 
 async def _in_recovery(cluster: Cluster, ranges: Sequence[SelectedLedgers]) -> list[LedgerId]:
+    """Those that nobody can read as well: what they are is unknown, and each is refused."""
     ids = iter([one async for one in cluster.store.ledger_ids() if _is_in(one, ranges)])
-    found = []
+    found: list[LedgerId] = []
     while block := list(islice(ids, LEDGERS_AT_ONCE)):
-        known = await cluster.store.read_ledgers(block)
+        unreadable: dict[LedgerId, MetadataFormatError] = {}
+        known = await cluster.store.read_ledgers(block, unreadable=unreadable)
         states = {ledger_id: one.value.state for ledger_id, one in known.items()}
-        found += [one for one in block if states.get(one) is LedgerState.IN_RECOVERY]
+        begun = {one for one, state in states.items() if state is LedgerState.IN_RECOVERY}
+        found += [one for one in block if one in begun or one in unreadable]
     return found
 
 
 def _refusals(refused: dict[LedgerId, str]) -> list[dict[str, Any]]:
-    return [{"ledger_id": ledger_id, "message": why} for ledger_id, why in refused.items()]
+    return [
+        {"ledger_id": ledger_id, "message": why[:MESSAGE_MAX]} for ledger_id, why in refused.items()
+    ]

@@ -53,7 +53,8 @@ class Outcome:
     forgotten_by: tuple[str, ...] = ()
     """Members that have searched and may have forgotten that entry, in order."""
     away: tuple[str, ...] = ()
-    """Members that may hold that entry and could not be asked, in order."""
+    """Members that could not be asked, or could not read what they have: the next attempt may learn
+    more of them. In order."""
     touched: tuple[str, ...] = ()
     """Bookies that were written to and must sync, in order."""
     before: AuditCounts = field(default_factory=AuditCounts)
