@@ -309,10 +309,23 @@ def test_a_dry_run_shows_where_each_ledger_would_be_closed(cli: CliLab) -> None:
     undecided(cli, 2)
     told = cli.bookie("ledger", "accept-loss", "0-9", "--dry-run")
     assert told.exit_code == 0
-    assert "2 of 2 ledgers would be closed, 2 of them with entries given up" in told.stdout
+    assert "2 of 2 ledgers would be closed, 2 with entries given up" in told.stdout
     rows = [line.split() for line in told.stdout.splitlines()[1:3]]
     assert rows == [[str(n), "4", "5", "3", "bookie-0,", "bookie-1", "-"] for n in (0, 1)]
     assert cli.json("ledger", "info", 0)["state"] == "IN_RECOVERY"
+
+
+def test_a_dry_run_that_finds_what_cannot_be_decided_is_no_failure(cli: CliLab) -> None:
+    undecided(cli, 1)
+    told = cli.bookie("ledger", "accept-loss", "0,7", "--dry-run")
+    assert told.exit_code == 0 and "ledger 7 does not exist" in told.stdout
+    assert "1 of 2 ledgers would be closed" in told.stdout
+
+
+def test_a_range_without_a_ledger_to_decide_about_says_so(cli: CliLab) -> None:
+    made(cli, 3, last=None)
+    told = cli.bookie("ledger", "accept-loss", "0-9", "--dry-run")
+    assert told.exit_code == 0 and "no ledger of these is in a recovery" in told.stdout
 
 
 def test_one_decision_closes_all_and_says_how_many_it_could_not(cli: CliLab) -> None:
@@ -320,7 +333,7 @@ def test_one_decision_closes_all_and_says_how_many_it_could_not(cli: CliLab) -> 
     words = ("ledger", "accept-loss", "0@5,1@5,2@6", "--reason", "power cut", "--yes")
     told = cli.bookie(*words)
     assert told.exit_code == 5 and "1 of 3 ledgers could not be decided" in told.stderr
-    assert "2 of 3 ledgers closed, 2 of them with entries given up" in told.stdout
+    assert "2 of 3 ledgers closed, 2 with entries given up" in told.stdout
     assert "entry 5 is in question, not 6" in told.stdout
     assert [cli.json("ledger", "info", n)["state"] for n in range(3)] == [
         "CLOSED", "CLOSED", "IN_RECOVERY",
@@ -340,3 +353,10 @@ def test_an_entry_of_several_ledgers_is_wrong_usage(cli: CliLab) -> None:
 def test_a_decision_without_a_reason_is_wrong_usage(cli: CliLab) -> None:
     told = cli.bookie("ledger", "accept-loss", "4", "--reason", " ", "--yes")
     assert told.exit_code == 2 and "--reason is needed" in told.stderr
+
+
+def test_nothing_is_proven_of_a_ledger_that_does_not_exist(cli: CliLab) -> None:
+    metadata = made(cli, 3, last=2)
+    told = cli.bookie("audit", "--ledger", metadata.ledger_id, "--ledger", 99)
+    assert told.exit_code == 1 and "ledger 99 does not exist" in told.stderr
+    assert cli.bookie("audit", "--ledger", metadata.ledger_id).exit_code == 0

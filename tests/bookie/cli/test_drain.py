@@ -58,3 +58,8 @@ def test_a_drain_in_limbo_is_refused_with_the_reason(cli: CliLab) -> None:
 def test_a_bookie_that_does_not_answer_cannot_be_told(cli: CliLab) -> None:
     shown = cli.bookie("drain", "bookie-9", "--cancel")
     assert shown.exit_code == 4 and "bookie-9 is not registered" in shown.stderr
+
+
+def test_a_bookie_that_does_not_exist_is_no_drained_one(cli: CliLab) -> None:
+    told = cli.bookie("drain", "nope", "--engine", "inline")
+    assert told.exit_code == 2 and "there is no bookie nope; known are bookie-0" in told.stderr

@@ -1,5 +1,6 @@
 """`bookie audit`: compare what bookies hold with what they must hold."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,8 +9,10 @@ import click
 from bookie.cli.common import metadata_option
 from bookie.cli.jobs import FILE, Digests, JobOutput, engine_option, run_job
 from bookie.cli.option_groups import grouped, option
+from bookie.errors import MetadataFormatError, NoSuchLedgerError
 from bookie.ids import LedgerId
 from bookie.protocol.placement import MIN_RACKS
+from bookie.repair.engine.opening import open_cluster
 from bookie.repair.jobs.audit_job import AuditRequest, Checks
 from bookie.repair.judge.adherence import read_racks
 from bookie.repair.look.audit import AuditSettings
@@ -101,8 +104,10 @@ def audit(
     settings = digests.settings()
 
     async def work(say: Say) -> Document:
+        ledgers = [LedgerId(ledger_id) for ledger_id in options.ledgers]
+        await _check_existence(metadata, ledgers)
         request = AuditRequest(
-            [LedgerId(ledger_id) for ledger_id in options.ledgers] or None,
+            ledgers or None,
             engine,
             AuditSettings(recheck_s=options.recheck_s),
             settings,
@@ -111,3 +116,15 @@ def audit(
         return await audit_cluster(metadata, request, history=options.history, say=say)
 
     run_job("audit", work, ending, tables=tables)
+
+
+async def _check_existence(metadata: str, ledgers: Sequence[LedgerId]) -> None:
+    """Nothing is missing of a ledger that never existed: a wrong id must not look like proof."""
+    if not ledgers:
+        return
+    async with open_cluster(metadata) as cluster:
+        unreadable: dict[LedgerId, MetadataFormatError] = {}
+        known = await cluster.store.read_ledgers(ledgers, unreadable=unreadable)
+    for ledger_id in ledgers:
+        if ledger_id not in known and ledger_id not in unreadable:
+            raise NoSuchLedgerError(ledger_id)

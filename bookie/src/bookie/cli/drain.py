@@ -6,10 +6,14 @@ from bookie.cli.common import fail, metadata_option, run
 from bookie.cli.jobs import JobOutput, engine_option, rate_option, run_job
 from bookie.cli.option_groups import grouped
 from bookie.cli.output import show_fields
+from bookie.errors import BadRequestError
 from bookie.exit_codes import Exit
 from bookie.ids import BookieId
+from bookie.repair.engine.opening import open_cluster
 from bookie.repair.jobs.drain_job import DrainRequest
 from bookie.repair.jobs.evacuation import EvacuationSettings
+from bookie.repair.reports.progress_lines import Say
+from bookie.repair.reports.result import Document
 from bookie.repair.runs import cancel_drain, drain_cluster
 
 
@@ -47,8 +51,25 @@ def drain(
         request = DrainRequest(
             bookie_id, engine, begin=not if_draining, settings=EvacuationSettings.at_rate(rate)
         )
-        run_job("drain", lambda say: drain_cluster(metadata, request, say=say), ending)
+
+        async def work(say: Say) -> Document:
+            if request.begin:
+                await _check_existence(metadata, bookie_id)
+            return await drain_cluster(metadata, request, say=say)
+
+        run_job("drain", work, ending)
     answer = run(cancel_drain(metadata, bookie_id))
     if not answer.accepted:
         fail(f"{bookie} did not take the order: {answer.message}", Exit.UNDECIDED)
     show_fields({"bookie": bookie, "draining": False}, output=ending.output)
+
+
+async def _check_existence(metadata: str, bookie_id: BookieId) -> None:
+    """No ledger names a bookie that never existed: a wrong id must not look like a drained one."""
+    async with open_cluster(metadata) as cluster:
+        known = await cluster.all_bookies()
+    if bookie_id not in known:
+        raise BadRequestError(
+            f"there is no bookie {bookie_id}; known are {', '.join(known)}. For one that is gone "
+            "for good: bookie rereplicate"
+        )

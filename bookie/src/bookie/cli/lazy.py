@@ -14,6 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from bookie.exit_codes import Exit
+from bookie.extras import needs_extra
 
 
 class LazyGroup(click.Group):
@@ -73,6 +74,11 @@ class Program(LazyGroup):
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")
         try:
             return super().invoke(ctx)
+        except ModuleNotFoundError as error:
+            sentence = needs_extra(error, "bookie")
+            if not sentence:
+                raise
+            raise click.ClickException(sentence) from None
         except BrokenPipeError:
             _end_without_reader()
 
