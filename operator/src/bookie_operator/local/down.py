@@ -42,7 +42,7 @@ def down(folders: LocalFolders, *, delete_volumes: bool, report: Report) -> bool
         clean = take_down(folders, report=report)
         if delete_volumes:
             delete_everything(folders)
-            report(f"deleted the cluster in {folders.root}, but not your secrets and the page's key")
+            report(f"deleted the cluster in {folders.root}; your secrets and the page's key stay")
     return clean
 
 
