@@ -242,11 +242,17 @@ REFUSED_TASKS: Final[Mapping[str, tuple[Change, str]]] = {
         COLLECTION | {"approvedBy": None},
         "planId and approvedBy are needed: what is approved, and by whom",
     ),
-    "lose no ledger": (LOSS | {"ledger": None}, "ledger, reason and approvedBy are needed"),
-    "lose without a reason": (LOSS | {"reason": ""}, "ledger, reason and approvedBy are needed"),
+    "lose no ledger": (
+        LOSS | {"ledger": None},
+        "reason and approvedBy are needed",
+    ),
+    "lose without a reason": (
+        LOSS | {"reason": ""},
+        "reason and approvedBy are needed",
+    ),
     "lose on nobody's word": (
         LOSS | {"approvedBy": None},
-        "ledger, reason and approvedBy are needed",
+        "reason and approvedBy are needed",
     ),
     "take back one entry": (
         LOSS | {"type": "retract-loss", "entry": 5},
