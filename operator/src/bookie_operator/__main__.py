@@ -23,7 +23,7 @@ from bookie_operator.local import faults
 from bookie_operator.local.down import GRACE_DEFAULT_S
 from bookie_operator.local.down import down as take_all_down
 from bookie_operator.local.environment import exports
-from bookie_operator.local.live_view import LiveScreen, PlainScreen, cluster_view
+from bookie_operator.local.live_view import LiveScreen, PlainScreen, cluster_view, what_to_decide
 from bookie_operator.local.stored import known_cluster, manifest_of, stored_cluster
 from bookie_operator.local.up import Ports, add_task, up_detached
 from bookie_operator.local.up import up as run_operator
@@ -272,6 +272,8 @@ def status(directory: Path, output: str) -> int:
         click.echo(json.dumps(cluster.as_dict(), indent=2))
     else:
         Console().print(cluster_view(cluster, wide=output == "wide"))
+        if todo := what_to_decide(cluster.status):
+            click.echo(f"\n{todo}")
     if operator_pid(folders) is None:
         click.echo("no operator runs: this is the last known status", err=True)
         return FAILED

@@ -13,12 +13,14 @@ import yaml
 from bookie.ids import BookieId
 from bookie_operator.__main__ import main
 from bookie_operator.errors import LocalError, ManifestError
+from bookie_operator.local.live_view import what_to_decide
 from bookie_operator.local.stored import EXAMPLE, manifest_of
 from bookie_operator.local.up import prepare
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.crd import documents
-from bookie_operator.model.status import ClusterStatus
+from bookie_operator.model.status import BookieStatus, ClusterStatus, RepairStatus
 from bookie_operator.model.tls import TlsStatus
+from bookie_operator.model.undecided import UndecidedLedger, UndecidedStatus
 from bookie_operator.observed import LeftOver
 from bookie_operator.plan.planner import plan
 from bookie_operator.platform.credential_folders import replace_folder
@@ -88,6 +90,16 @@ def test_d9_status_as_a_table_lists_what_is_left_over(tmp_path: Path) -> None:
     lines = run("local", "status", "--dir", str(tmp_path)).output.splitlines()
     [line] = [line for line in lines if "bookie-4" in line and "cookie" in line]
     assert line.endswith(f"bookie-4  cookie, 2 claims: bookie-4.journal, {claims[1]}")
+
+
+def test_what_a_person_can_decide_is_a_command_to_copy() -> None:
+    row = UndecidedLedger(ledger=7, entry=20)
+    found = UndecidedStatus(ledgers=1, through=7, first=(row,))
+    repair = RepairStatus(episode="bookie-1-2", state="Failed", undecided=found)
+    one = BookieStatus(id="bookie-1", state="Limbo", repair=repair)
+    told = what_to_decide(ClusterStatus(bookies=(one,)))
+    assert "bookie ledger accept-loss 7@20 --dry-run" in told
+    assert what_to_decide(ClusterStatus()) == ""
 
 
 def test_d9_a_fleet_that_nobody_left_has_no_such_section(tmp_path: Path) -> None:

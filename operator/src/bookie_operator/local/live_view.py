@@ -9,7 +9,10 @@ from rich.live import Live
 from rich.text import Text
 
 from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.status import ClusterStatus
+from bookie_operator.model.undecided import selector
 from bookie_operator.plan.actions import Event
+from bookie_operator.status_tree.pending import undecided
 from bookie_operator.status_tree.tree import cluster_tree
 
 EVENTS_SHOWN: Final = 8
@@ -18,6 +21,19 @@ EVENTS_SHOWN: Final = 8
 def cluster_view(cluster: BookieCluster, *, wide: bool = False) -> RenderableType:
     """The tree of the status, with ages as of now; see `cluster_tree`."""
     return cluster_tree(cluster, now=datetime.now(UTC), wide=wide)
+
+
+def what_to_decide(status: ClusterStatus) -> str:
+    """Commands with which a person decides about ledgers that wait; empty: none does."""
+    selected = selector(undecided(status))
+    if selected is None:
+        return ""
+    command = f"bookie ledger accept-loss {selected}"
+    return (
+        "what to do\n  If an old disk can come back, bring it back first. If none can, see what a "
+        f"decision would mean, then accept the loss:\n    {command} --dry-run\n"
+        f"    {command} --reason WHY"
+    )
 
 
 def _clock(moment: datetime) -> str:
