@@ -337,7 +337,8 @@ async def test_what_was_flushed_outlives_a_kill(server: ServerLab) -> None:
     await server.flush()
     await server.add(ledger, 3)
     await server.restart()
-    assert await server.held(ledger, 0, 9) == [0, 1, 2]
+    held = await server.held(ledger, 0, 9)
+    assert held[:3] == [0, 1, 2], "the next one may be durable by now as well: nobody promised"
 
 
 async def test_a_flush_that_fails_is_an_error_and_the_end(idle_server: ServerLab) -> None:
