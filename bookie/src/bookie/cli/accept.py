@@ -1,7 +1,7 @@
 """`bookie ledger accept-loss`: a person closes ledgers whose end no recovery can find (S33)."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, Protocol
 
 import click
 
@@ -12,8 +12,9 @@ from bookie.cli.output import show_fields, table_text
 from bookie.cli.summary import write_summary
 from bookie.errors import BadRequestError, BookieError, SettingsError, UndecidableError
 from bookie.exit_codes import Exit
-from bookie.ledger_selector import LedgerSelector, SelectedLedgers, parse_selector
+from bookie.ledger_selector import LedgerSelector, parse_selector
 from bookie.repair.engine.opening import open_cluster
+from bookie.repair.look.cluster import Cluster
 from bookie.repair.mend.accept_loss import accept_loss
 from bookie.repair.mend.loss_decisions import Approval, decide_losses, outlooks
 from bookie.repair.reports.result import Document
@@ -61,16 +62,26 @@ def accept(
     """
     selector = _selector(ledgers, entry)
     if dry_run:
-        _show_many(_looked(metadata, selector, answer), OUTLOOK_COLUMNS, answer)
+        seen = _asked(metadata, lambda cluster: outlooks(cluster, selector), answer)
+        _show_many(seen, OUTLOOK_COLUMNS, answer)
         return
     if not reason.strip():
         raise click.UsageError("--reason is needed: it is kept with the decision")
     ask(f"Acknowledged entries of {_named(selector)} may be lost permanently. Continue?", yes=yes)
-    approval = Approval(user_name(), reason)
-    if selector.single is None:
-        _show_many(_decided(metadata, selector, approval, answer), DECISION_COLUMNS, answer)
+    by, one = user_name(), selector.single
+    if one is None:
+        approval = Approval(by, reason)
+        found = _asked(metadata, lambda cluster: decide_losses(cluster, selector, approval), answer)
+        _show_many(found, DECISION_COLUMNS, answer)
         return
-    decision = _decided_one(metadata, selector.single, approval, answer)
+    # Of one ledger the decision itself is the answer, and a refusal the command's.
+    decision = _asked(
+        metadata,
+        lambda cluster: accept_loss(
+            cluster, one.first, by=by, reason=reason, first_entry_id=one.entry
+        ),
+        answer,
+    )
     show_fields(decision, output=answer.output)
     _summarise(decision, answer)
 
@@ -93,35 +104,20 @@ def _named(selector: LedgerSelector) -> str:
     return f"ledgers {selector}" if single is None else f"ledger {single.first}"
 
 
-def _looked(metadata: str, selector: LedgerSelector, answer: Answer) -> Document:
-    async def work() -> Document:
-        async with open_cluster(metadata) as cluster:
-            return (await outlooks(cluster, selector)).json()
+class _Result(Protocol):
+    """What came of a decision, or of a look at one."""
 
-    return outcome(KIND, work, answer, code=refusal_code)
+    def json(self) -> Document: ...
 
 
-def _decided(
-    metadata: str, selector: LedgerSelector, approval: Approval, answer: Answer
+def _asked(
+    metadata: str, ask_cluster: Callable[[Cluster], Awaitable[_Result]], answer: Answer
 ) -> Document:
-    async def work() -> Document:
-        async with open_cluster(metadata) as cluster:
-            return (await decide_losses(cluster, selector, approval)).json()
-
-    return outcome(KIND, work, answer, code=refusal_code)
-
-
-def _decided_one(
-    metadata: str, one: SelectedLedgers, approval: Approval, answer: Answer
-) -> Document:
-    """Of one ledger the decision itself is the answer, and a refusal the command's."""
+    """The answer of a cluster that is open as long as it takes."""
 
     async def work() -> Document:
         async with open_cluster(metadata) as cluster:
-            decision = await accept_loss(
-                cluster, one.first, by=approval.by, reason=approval.reason, first_entry_id=one.entry
-            )
-        return decision.json()
+            return (await ask_cluster(cluster)).json()
 
     return outcome(KIND, work, answer, code=refusal_code)
 

@@ -25,13 +25,17 @@ from bookie_operator.model.status import (
     CLASSES_MAX,
     HOLDERS_MAX,
     LEDGERS_MAX,
-    MEMBERS_MAX,
     ClassCounts,
     Holders,
     LastCopies,
     QuorumsStatus,
 )
-from bookie_operator.model.undecided import UNDECIDED_MAX, UndecidedLedger, UndecidedStatus
+from bookie_operator.model.undecided import (
+    MEMBERS_MAX,
+    UNDECIDED_MAX,
+    UndecidedLedger,
+    UndecidedStatus,
+)
 
 NAME_MAX: Final = 253
 MESSAGE_MAX: Final = 1024

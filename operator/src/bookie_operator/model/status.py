@@ -14,7 +14,7 @@ from pydantic import AwareDatetime, Field, StringConstraints
 from bookie_operator.model.base import LongText, Resource, ShortText, StatusPart
 from bookie_operator.model.left_over import LEFT_OVER_MAX, LeftOverStatus
 from bookie_operator.model.tls import TlsStatus
-from bookie_operator.model.undecided import UndecidedStatus
+from bookie_operator.model.undecided import MEMBERS_MAX, UndecidedStatus
 
 BOOKIES_MAX: Final = 100
 BLOCKED_MAX: Final = 200
@@ -30,7 +30,6 @@ NOT_REREPLICATED: Final = "NotRereplicated"
 """Predicate: a bookie that is to leave is away, and other bookies do not hold its entries yet."""
 HOLDERS_MAX: Final = 64
 """Groups of bookies that hold last copies, at most, in a status."""
-MEMBERS_MAX: Final = 100
 LEDGERS_MAX: Final = 16
 """Ledgers that a group or a quorum names, at most."""
 CLASS_PATTERN: Final = r"[a-z][a-z_]{0,39}"

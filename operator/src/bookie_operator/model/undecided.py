@@ -57,6 +57,11 @@ class UndecidedStatus(StatusPart):
     """Ids of these bookies."""
 
 
+def for_a_person(found: Iterable[UndecidedStatus | None]) -> list[UndecidedStatus]:
+    """Those that have ledgers which only a person can decide about."""
+    return [one for one in found if one is not None and one.ledgers]
+
+
 def named(found: Iterable[UndecidedStatus | None]) -> list[UndecidedLedger]:
     """Each ledger once, by id, as far as the repairs name them."""
     rows: dict[int, UndecidedLedger] = {}
@@ -85,7 +90,7 @@ def in_words(found: Sequence[UndecidedStatus]) -> str:
 def selector(found: Iterable[UndecidedStatus | None]) -> LedgerSelector | None:
     """What a person would select to decide about all of them: each with its entry, or a range if
     there are more than are named; None: there are none."""
-    known = [one for one in found if one is not None and one.ledgers]
+    known = for_a_person(found)
     if not known:
         return None
     rows = named(known)

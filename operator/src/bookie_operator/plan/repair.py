@@ -19,7 +19,7 @@ from bookie_operator.model.cluster import Repair
 from bookie_operator.model.reports import RepairReport
 from bookie_operator.model.status import RepairState, RepairStatus, whole_milliseconds
 from bookie_operator.model.task import TaskType
-from bookie_operator.model.undecided import UndecidedStatus
+from bookie_operator.model.undecided import UndecidedStatus, for_a_person
 from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Action, Refusal, StartJob, StopJob
 from bookie_operator.plan.deadlines import backoff, overdue
@@ -42,8 +42,7 @@ class Repairs:
     @property
     def undecided(self) -> list[UndecidedStatus]:
         """What only a person can decide, by each repair that found any."""
-        found = [status.undecided for status in self.statuses.values()]
-        return [one for one in found if one is not None and one.ledgers]
+        return for_a_person(status.undecided for status in self.statuses.values())
 
     @property
     def is_running(self) -> bool:
@@ -123,14 +122,11 @@ def _while_away(
 ) -> RepairStatus | None:
     """What was known of a boot that does not serve now. Its repair runs only as long as its job;
     one that has ended stays as it ended."""
-    if before is None:
-        return None
+    known = before
+    if before is not None and before.state is RepairState.RUNNING:
+        known = _followed(pass_, bookie_id, before.episode, before)
     # While it is away, nobody can decide anything about what it may hold.
-    before = before.model_copy(update={"undecided": None})
-    if before.state is not RepairState.RUNNING:
-        return before
-    followed = _followed(pass_, bookie_id, before.episode, before)
-    return followed and followed.model_copy(update={"undecided": None})
+    return known and known.model_copy(update={"undecided": None})
 
 
 def _followed(

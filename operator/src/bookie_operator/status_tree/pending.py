@@ -15,7 +15,7 @@ from bookie_operator.model.status import (
     ClusterStatus,
     DiskStatus,
 )
-from bookie_operator.model.undecided import UndecidedStatus
+from bookie_operator.model.undecided import UndecidedStatus, for_a_person
 
 _PLAN: Final = re.compile(r"\bapprove plan (\S+)")
 GOOD_VERDICTS: Final = ("ok", "new")
@@ -71,5 +71,4 @@ def held_collections(status: ClusterStatus) -> list[HeldCollection]:
 
 def undecided(status: ClusterStatus) -> list[UndecidedStatus]:
     """What each repair could not close, and only a person can decide."""
-    found = [bookie.repair.undecided for bookie in status.bookies if bookie.repair is not None]
-    return [one for one in found if one is not None and one.ledgers]
+    return for_a_person(one.repair.undecided for one in status.bookies if one.repair is not None)
