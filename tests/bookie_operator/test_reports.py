@@ -173,6 +173,16 @@ async def test_what_a_repair_could_not_decide_reaches_the_operator() -> None:
         assert first == (5, 3, ("bookie-0", "bookie-1"))
 
 
+@pytest.mark.parametrize(("reported", "known"), [(0, 0), (3, 3), (-1, -1), (None, -1), ("3", -1)])
+def test_what_was_acknowledged_for_certain_is_an_entry_or_none(
+    reported: object, known: int
+) -> None:
+    row = {"ledger": 4, "entry": 5, "last_confirmed": reported, "forgotten_by": []}
+    found = read(RepairReport, {"undecided": {"ledgers": 1, "through": 4, "first": [row]}})
+    assert found is not None and found.undecided is not None
+    assert found.undecided.first[0].last_confirmed == known
+
+
 async def test_what_waits_for_a_bookie_is_counted_apart() -> None:
     lab = await RepairLab().start()
     await lab.ledger(entries=5)
