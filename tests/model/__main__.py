@@ -1,7 +1,8 @@
 """`python tests/model`: the protocol's model, its mutants and the published counterexamples.
 
-Without options, the gate; `--nightly`, the larger models; `--gentle` and `--dirty`, rules not
-built; with any bound, that one model; with `--mutant NAME`, that broken rule with its story.
+Without options, the gate; `--nightly`, the larger models; `--gentle` and `--dirty`, more of writers
+that live on and of dirty notes; with any bound, that one model; with `--mutant NAME`, that broken
+rule with its story.
 """
 
 import argparse
@@ -17,11 +18,12 @@ from pathlib import Path
 import model_dirty
 from bookie.testing.figures import tell
 from model_gentle import CONDITIONS, LONG, QUICK
-from model_mutants import MUTANTS
 from model_rules import Bounds
 from model_runs import (
     GATE,
+    GATE_CASES,
     NIGHTLY,
+    PLANTED,
     SEEDED,
     Outcome,
     check,
@@ -67,9 +69,9 @@ def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tests/model", description=__doc__)
     parser.add_argument("--json", type=Path, default=DEFAULT_JSON, help="where the figures go")
     parser.add_argument("--nightly", action="store_true", help="the larger models")
-    parser.add_argument("--gentle", action="store_true", help="the gentler rule of issue 5 item 7")
-    parser.add_argument("--dirty", action="store_true", help="the dirty notes of issue 24 item 1")
-    parser.add_argument("--mutant", choices=[m.name for m in MUTANTS], help="one broken rule")
+    parser.add_argument("--gentle", action="store_true", help="more of writers that live on")
+    parser.add_argument("--dirty", action="store_true", help="the dirty notes")
+    parser.add_argument("--mutant", choices=[m.name for m in PLANTED], help="one broken rule")
     parser.add_argument("--workers", type=int, default=2, help="processes at once")
     parser.add_argument("--states-max", type=int, help="stop after so many states")
     sizes = parser.add_argument_group("one model of these bounds")
@@ -106,7 +108,7 @@ def run(chosen: argparse.Namespace, workers: Executor) -> Runs:
     checked = partial(check, states_max=most)
     checked_case = partial(check_case, states_max=most)
     if chosen.mutant:
-        wanted = [mutant for mutant in MUTANTS if mutant.name == chosen.mutant]
+        wanted = [mutant for mutant in PLANTED if mutant.name == chosen.mutant]
         return Runs(mutants=show(map(plant, wanted), stories=True))
     if bounds is not None:
         return Runs(models=show([checked(bounds)]))
@@ -124,8 +126,9 @@ def run(chosen: argparse.Namespace, workers: Executor) -> Runs:
             workers.map(checked_case, (*LONG, *model_dirty.LONG)),
         )
         return Runs(models=show(larger))
-    models, mutants = workers.map(checked, GATE), workers.map(plant, MUTANTS)
-    return Runs(show(replay_published()), show(models), show(mutants))
+    models = chain(workers.map(checked, GATE), workers.map(checked_case, GATE_CASES))
+    published = (*replay_published(), replay_gentle())
+    return Runs(show(published), show(models), show(workers.map(plant, PLANTED)))
 
 
 def main() -> int:

@@ -81,6 +81,8 @@ class BookieMoves:
             yield from self._stops(shared, bookie)
         if bookie.run is Run.UP and shared.restarts and bookie.mark is not Mark.CLEARING:
             yield self._restarts_cleanly(shared, bookie)
+        if self._bounds.explicit_lacs and bookie.serves:
+            yield from self._learns(shared, bookie)
         if self._bounds.reader and bookie.lac > shared.shown:
             yield Act("shown", bookie.lac - 1), shared._replace(shown=bookie.lac), bookie
 
@@ -156,7 +158,9 @@ class BookieMoves:
         if self._rules.reads_fence:
             bookie = bookie._replace(fence=Fence.FENCED)
         desk = bookie.desks[who]
-        answer = desk._replace(read=Answer(bookie.held, bookie.mark is not Mark.NONE))
+        lac = bookie.lac if self._bounds.reads_tell_lac else 0
+        said = Answer(bookie.held, bookie.mark is not Mark.NONE, lac=lac)
+        answer = desk._replace(read=said)
         yield Act("reads", bookie.held, who), shared, _at_desk(bookie, who, answer)
         if self._bounds.io_errors and bookie.held:
             failed = desk._replace(read=Answer(0, not self._rules.denies_on_io_error))
@@ -170,19 +174,31 @@ class BookieMoves:
         taken = _at_desk(bookie, who, desk._replace(writes=put(desk.writes, entry, reply)))
         return Act("takes_back", entry, who), shared, taken
 
+    def _learns(self, shared: Shared, bookie: Bookie) -> Iterator[Effect]:
+        """Explicit LACs, durable at once, and taken whatever stands in the way of adds; it may
+        come late. Only who is in the ensemble, or was, is sent any.
+        """
+        if not (bookie.owns or bookie.seat):
+            return
+        known = shared.acked if self._rules.explicit_lac_acked else shared.sent
+        for lac in range(bookie.told + 1, known + 1):
+            told = bookie._replace(told=lac, lac=max(bookie.lac, lac))
+            yield Act("learns", lac - 1), shared, told
+
     # Stop and boot
     def _stops(self, shared: Shared, bookie: Bookie) -> Iterator[Effect]:
         left = shared._replace(crashes=shared.crashes - 1)
         bookie = self._notes.stopped(bookie)
         for kept in self._kept(bookie):
             fence = bookie.fence if self._rules.fence_durable else Fence.NONE
-            after = bookie._replace(held=kept, fence=fence, lac=self._lac_of(shared, kept))
+            lac = max(bookie.told, self._lac_of(shared, kept))
+            after = bookie._replace(held=kept, fence=fence, lac=lac)
             yield Act("stops", kept), left, self._stopped(left, after)
             for noteless in self._notes.without_notes(after) if self._bounds.disk_loss else ():
                 yield Act("loses_notes", kept), left, self._stopped(left, noteless)
         if self._bounds.disk_loss:
             empty = bookie._replace(
-                held=0, synced=0, vouched=0, lac=0, fence=Fence.NONE, mark=Mark.NONE
+                held=0, synced=0, vouched=0, lac=0, told=0, fence=Fence.NONE, mark=Mark.NONE
             )
             for after in self._notes.without_disks(empty):
                 yield Act("loses_disk"), left, self._stopped(left, after)
@@ -333,7 +349,7 @@ class BookieMoves:
     def _collects(self, shared: Shared, bookie: Bookie) -> Iterator[Effect]:
         if bookie.held or bookie.synced or (bookie.fence and not self._rules.tombstones):
             fence = Fence.FENCED if self._rules.tombstones else Fence.NONE
-            gone = bookie._replace(held=0, synced=0, vouched=0, lac=0, fence=fence)
+            gone = bookie._replace(held=0, synced=0, vouched=0, lac=0, told=0, fence=fence)
             yield Act("collects"), shared, gone
 
 
@@ -341,7 +357,8 @@ def _at_desk(bookie: Bookie, who: int, desk: Desk) -> Bookie:
     return bookie._replace(desks=put(bookie.desks, who, desk))
 
 
-def new_bookie(bounds: Bounds, *, is_member: bool) -> Bookie:
+def new_bookie(bounds: Bounds, *, share: int = 0, place: int = 0) -> Bookie:
+    """A bookie with nothing; `share`: what it is to store of the ledger."""
     desk = Desk(writes=(Write.NONE,) * bounds.entries)
     return Bookie(
         held=0,
@@ -352,9 +369,10 @@ def new_bookie(bounds: Bounds, *, is_member: bool) -> Bookie:
         mark=Mark.NONE,
         at_boot=AtBoot.NOT_RECOVERING,
         run=Run.UP,
-        owns=(2 << bounds.entries) - 1 if is_member else 0,
+        owns=share,
         noted=not bounds.notes,
-        seat=Seat.MEMBER if is_member else Seat.NONE,
+        seat=Seat.MEMBER if share else Seat.NONE,
         adds=(Add.NONE,) * bounds.entries,
         desks=(desk,) * bounds.recoverers,
+        place=place,
     )

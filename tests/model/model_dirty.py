@@ -1,12 +1,11 @@
 """What dirty notes (`model_notes`) were explored with, and the ways in which a note can lie.
 
-The product keeps no notes. What is explored here is the evidence of
-docs/decisions/2026-11-27-dirty-notes.md.
+What is explored here is the evidence of docs/decisions/2026-11-27-dirty-notes.md.
 """
 
 from dataclasses import replace
 
-from model_gentle import GENTLE
+from model_gentle import GENTLE, OTHER_BARRIER
 from model_ledger import TOO_FEW_COPIES, TRUNCATED, VOUCHED_LOST
 from model_mutants import Case, Mutant, each
 from model_rules import BootFence, Bounds, NoteGoes, Rules
@@ -19,6 +18,7 @@ TRIPLE = Bounds(notes=True)
 STALE = replace(PAIR, slow_clear=True, stale_starts=True, retries=True)
 EARLY = Rules(stores_before_note=True)
 GENTLE_EARLY = replace(GENTLE, stores_before_note=True)
+SPARE = replace(PAIR, spares=1, writer_changes=1)
 E0_STORED: tuple[Move, ...] = (
     ("adds", -1, 0),
     *each("notes", 0, 1),
@@ -55,12 +55,20 @@ LONG = (
     noted("two recoverers", replace(PAIR, recoverers=2)),
     noted("two entries", replace(PAIR, entries=2), start=E0_NOTED),
     noted("3/3/2", TRIPLE, Rules()),
+    noted("striped", replace(PAIR, ensemble=3)),
     noted("gentle", replace(PAIR, spares=1, writer_changes=1), GENTLE_EARLY),
     noted(
         "gentle, stale metadata",
         replace(STALE, spares=1, writer_changes=1),
         replace(GENTLE_EARLY, stores_before_note=False),
     ),
+    noted("gentle, taken back", replace(STALE, spares=1, writer_changes=2), GENTLE),
+    noted(
+        "gentle, e0 stored, taken back", replace(SPARE, writer_changes=2), GENTLE, start=E0_STORED
+    ),
+    noted("gentle, e0 stored, two crashes", replace(SPARE, crashes=2), GENTLE, start=E0_STORED),
+    noted("gentle, e0 stored, disks lost", replace(SPARE, disk_loss=True), GENTLE, start=E0_STORED),
+    noted("gentle, e0 stored, no boundary", SPARE, OTHER_BARRIER, start=E0_STORED),
 )
 
 IDLE: tuple[Move, ...] = (

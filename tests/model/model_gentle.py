@@ -1,21 +1,24 @@
-"""The gentler rule that issue 5 asks about: a crash of one bookie need not end an open ledger.
+"""The gentler rule: a crash of one bookie need not end an open ledger.
 
-An add to a ledger that existed at an unclean boot is answered "not writable here" instead of
+An add to a ledger that was in doubt at an unclean boot is answered "not writable here" instead of
 FENCED, so that a live writer replaces this bookie; and limbo may be cleared once a linearizable
 read shows the ledger OPEN with a last fragment that no longer names the bookie, its copies of the
-fragments before restored and synced. The product does not do this. What is explored here is the
-evidence of docs/decisions/2026-11-21-gentler-limbo.md.
+fragments before restored and synced. What is explored here is the evidence of
+docs/decisions/2026-11-21-gentler-limbo.md and 2026-11-28-writers-live-on.md.
 """
 
 from dataclasses import replace
 
-from model_ledger import TOO_FEW_COPIES, TRUNCATED
-from model_mutants import E0_ACKED, Case, Mutant, each
+from model_ledger import DIRTY_READ, TOO_FEW_COPIES, TRUNCATED
+from model_mutants import E0_ACKED, NOTHING, Case, Mutant, each
 from model_published import Stage
 from model_rules import BootFence, Bounds, ClearWhen, Rules
 from model_story import Move
 
-GENTLE = Rules(not_writable_here=True, clear_if_replaced=True)
+GENTLE = Rules()
+"""The product's rules."""
+ENDS_WRITERS = Rules(not_writable_here=False, clear_if_replaced=False)
+"""The rules of release 0.1.0: FENCED for all that was in doubt, and limbo until the close."""
 ONE_BARRIER = replace(GENTLE, fence_durable=False)
 OTHER_BARRIER = replace(GENTLE, boot_fence=BootFence.NONE)
 
@@ -23,6 +26,10 @@ PAIR = Bounds(write_quorum=2, spares=1, writer_changes=1)
 """2/2/2 with a spare: one false denial is enough to cut an entry off."""
 STALE = replace(PAIR, slow_clear=True, stale_starts=True, retries=True)
 TRIPLE = Bounds(spares=1, writer_changes=1)
+STRIPED = replace(PAIR, ensemble=3)
+"""3/2/2: e0 is on B0 and B1, e1 on B1 and B2, e2 on B2 and B0."""
+MOVED = replace(STALE, entries=2, moves=1)
+TOLD = replace(STALE, explicit_lacs=True)
 
 LIVES_ON = (
     Stage(
@@ -51,7 +58,7 @@ LIVES_ON = (
     Stage("B0 clears its limbo; the ledger is OPEN all the time.", each("clears", 0)),
     Stage("W closes its ledger itself.", each("closes_own", -1)),
 )
-"""What the rule is for: impossible today, where B0 answers FENCED and every mark waits."""
+"""What the rule is for: impossible in 0.1.0, where B0 answers FENCED and every mark waits."""
 
 LIVES: tuple[Move, ...] = (
     *E0_ACKED,
@@ -61,6 +68,22 @@ LIVES: tuple[Move, ...] = (
     ("changes", -1, -1),
 )
 """B0 stopped with its copy of e0; the writer has put B3 in its place from e1 on."""
+STRIPED_LIVES: tuple[Move, ...] = (
+    *E0_ACKED,
+    ("stops", 1, -1),
+    ("cannot_write", 1, 1),
+    ("replaces", 1, -1),
+    ("changes", -1, -1),
+)
+"""The same with striping: B1 owes both entries, and B3 takes its place from e1 on."""
+TWO_ACKED: tuple[Move, ...] = (
+    *E0_ACKED,
+    *each("stores", 0, 1, entry=1),
+    *each("hears_ok", 0, 1, entry=1),
+    ("adds", -1, 2),
+)
+CHANGED: tuple[Move, ...] = (*E0_ACKED, ("replaces", 0, -1), ("changes", -1, -1))
+"""The writer has put B2 in the place of B0 from e1 on, and nobody has crashed."""
 E0_EVERYWHERE: tuple[Move, ...] = (
     ("adds", -1, 0),
     *each("stores", 0, 1, 2, entry=0),
@@ -117,6 +140,32 @@ QUICK = (
         Bounds(entries=2, spares=1, writer_changes=1, recovery_changes=1, disk_loss=True),
         start=S46,
     ),
+    gentle("striped", STRIPED),
+    gentle("striped, stale metadata", replace(STRIPED, stale_starts=True, retries=True)),
+    gentle("striped, two entries", replace(STRIPED, entries=2, crashes=2), start=STRIPED_LIVES),
+    gentle(
+        "striped, two entries, recoverer replaces",
+        replace(STRIPED, entries=2, recovery_changes=1),
+        start=STRIPED_LIVES,
+    ),
+    gentle(
+        "striped, two entries, two changes",
+        replace(STRIPED, entries=2, writer_changes=2),
+        start=STRIPED_LIVES,
+    ),
+    gentle("three entries", replace(STALE, entries=3), start=LIVES),
+    gentle("three entries, two acknowledged", replace(PAIR, entries=3), start=TWO_ACKED),
+    gentle("a drain moves what came before", MOVED, start=LIVES),
+    gentle("a drain has two targets", replace(MOVED, spares=2), start=LIVES),
+    gentle("explicit LACs", TOLD),
+    gentle("explicit LACs, two crashes", replace(TOLD, writer_changes=2, crashes=2)),
+    gentle("explicit LACs, disks lost", replace(TOLD, crashes=2, disk_loss=True)),
+    gentle("explicit LACs, no boundary", replace(TOLD, writer_changes=2), OTHER_BARRIER),
+    gentle(
+        "boundary goes with limbo",
+        replace(STALE, writer_changes=2),
+        replace(GENTLE, boundary_goes_with_limbo=True),
+    ),
 )
 LONG = (
     gentle("any part lost", replace(STALE, writer_changes=2, crashes=2, partial_loss=True)),
@@ -133,6 +182,32 @@ LONG = (
     gentle("3/3/2, two entries", replace(TRIPLE, entries=2), start=LIVES),
     gentle("3/3/2, taken back", replace(TRIPLE, writer_changes=2)),
     gentle("3/3/2, two crashes", replace(TRIPLE, crashes=2)),
+    gentle("striped, two changes", replace(STRIPED, writer_changes=2)),
+    gentle(
+        "striped, two crashes",
+        replace(STRIPED, crashes=2, slow_clear=True, stale_starts=True, retries=True),
+    ),
+    gentle("striped, recoverer replaces", replace(STRIPED, recovery_changes=1)),
+    gentle("striped, e0 acknowledged", replace(STRIPED, entries=2), start=E0_ACKED),
+    gentle(
+        "striped, three entries",
+        replace(STRIPED, entries=3, slow_clear=True, stale_starts=True, retries=True),
+        start=STRIPED_LIVES,
+    ),
+    gentle("striped, explicit LACs", replace(STRIPED, explicit_lacs=True)),
+    gentle("three entries, two crashes", replace(PAIR, entries=3, crashes=2), start=LIVES),
+    gentle("three entries, two changes", replace(PAIR, entries=3, writer_changes=2), start=LIVES),
+    gentle(
+        "three entries, recoverer replaces",
+        replace(PAIR, entries=3, recovery_changes=1),
+        start=LIVES,
+    ),
+    gentle("a drain, striped", replace(MOVED, ensemble=3), start=STRIPED_LIVES),
+    gentle("a drain, two crashes", replace(MOVED, crashes=2), start=LIVES),
+    gentle("a drain, recoverer replaces", replace(MOVED, recovery_changes=1), start=LIVES),
+    gentle("a drain moves twice", replace(MOVED, spares=2, moves=2), start=LIVES),
+    gentle("a drain, then a crash", MOVED, start=CHANGED),
+    gentle("a drain, taken back", replace(MOVED, writer_changes=2), start=LIVES),
 )
 
 CONDITIONS = (
@@ -199,5 +274,55 @@ CONDITIONS = (
         "R24: no boundary, fences in memory",
         replace(GENTLE, boot_fence=BootFence.NONE, fence_durable=False),
         TRUNCATED,
+    ),
+    Mutant(
+        "denied-by-who-does-not-store-it",
+        "R4: striping",
+        replace(GENTLE, denials_of_write_set=False),
+        TRUNCATED,
+        replace(STRIPED, spares=0, writer_changes=0),
+    ),
+    Mutant(
+        "fence-covers-one-write-set",
+        "R2: striping, and reads do not fence",
+        replace(GENTLE, fence_covers_each=False, reads_fence=False),
+        TRUNCATED,
+        replace(STRIPED, spares=0, writer_changes=0, crashes=0),
+    ),
+    Mutant(
+        "fence-covers-one-write-set-reads-fence",
+        "R2: striping, hidden by reads that fence (R6)",
+        replace(GENTLE, fence_covers_each=False),
+        NOTHING,
+        STRIPED,
+        directed=(
+            "tests/bookie/protocol/test_quorum.py"
+            "::test_a_fence_covers_exactly_when_no_entry_can_be_acked_any_more",
+            "tests/scenarios/test_fencing.py"
+            "::test_s06_two_fences_that_leave_a_write_set_free_are_not_enough",
+        ),
+    ),
+    Mutant(
+        "moved-without-copies",
+        "the target of a drain has not what it takes over",
+        replace(GENTLE, move_needs_copies=False),
+        TOO_FEW_COPIES,
+        MOVED,
+        start=CHANGED,
+    ),
+    Mutant(
+        "moved-before-synced",
+        "the target of a drain forgets before the metadata name it, and marks nothing",
+        replace(GENTLE, move_after_sync=False),
+        TOO_FEW_COPIES,
+        replace(MOVED, spares=2),
+        start=CHANGED,
+    ),
+    Mutant(
+        "tells-more-than-acknowledged",
+        "an explicit LAC of what was only sent",
+        replace(GENTLE, explicit_lac_acked=False),
+        DIRTY_READ,
+        replace(PAIR, explicit_lacs=True),
     ),
 )

@@ -9,6 +9,7 @@ that client sees of the bookies (`model_views`).
 from collections.abc import Iterator, Sequence
 
 from model_bookie import Act, BookieMoves, new_bookie
+from model_mover import MoverMoves
 from model_recoverer import RecovererMoves
 from model_rules import Bounds, Rules
 from model_state import (
@@ -23,7 +24,8 @@ from model_state import (
     State,
     Status,
 )
-from model_views import Client, recoverer_view, writer_view
+from model_views import Client, mover_view, recoverer_view, writer_view
+from model_write_sets import WriteSets
 from model_writer import WriterMoves
 
 Step = tuple[int, Act]
@@ -53,6 +55,9 @@ class LedgerModel:
         for who in range(bounds.recoverers):
             moves = RecovererMoves(bounds, rules, who).all
             self._clients.append(Client(self.shared, self.bookies, moves, *recoverer_view(who)))
+        if bounds.moves:
+            moves = MoverMoves(bounds, rules).all
+            self._clients.append(Client(self.shared, self.bookies, moves, *mover_view()))
         self._alone_known: dict[tuple[int, int], list[tuple[Act, int, int]]] = {}
         self._copies_known: dict[tuple[int, int, int], list[tuple[Act, int, int]]] = {}
         self._vouches: dict[int, int] = {}
@@ -265,7 +270,9 @@ def new_ledger(bounds: Bounds) -> Start:
         writer_changes=bounds.writer_changes,
         recovery_changes=bounds.recovery_changes,
         restarts=bounds.restarts,
+        moves=bounds.moves,
     )
-    members = [new_bookie(bounds, is_member=True) for _ in range(bounds.write_quorum)]
-    spares = [new_bookie(bounds, is_member=False) for _ in range(bounds.spares)]
+    sets = WriteSets(bounds)
+    members = [new_bookie(bounds, share=sets.share(place), place=place) for place in sets.places]
+    spares = [new_bookie(bounds) for _ in range(bounds.spares)]
     return shared, (*members, *spares)

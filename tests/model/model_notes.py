@@ -1,4 +1,4 @@
-"""Dirty notes, which issue 24 asks about: a crash puts in doubt only what may have been forgotten.
+"""Dirty notes: a crash puts in doubt only what may have been forgotten.
 
 An entry is answered only once the bookie has it on disk that the ledger *may have unsynced entries*
 here. A checkpoint takes the note back once all that is here is synced. A boot after an unclean stop
@@ -9,7 +9,7 @@ limbo, true denials. Where a disk is not what it was everything is in doubt, wha
 from collections.abc import Iterator
 
 from model_rules import Bounds, NoteGoes, Rules
-from model_state import Add, Bookie, Mark, Write
+from model_state import Add, Bookie, Mark, MoveRole, Write
 
 REQUESTS = (Add.REQUEST, Add.LATE_REQUEST)
 WRITES = (Write.REQUEST, Write.LATE_REQUEST)
@@ -54,6 +54,8 @@ class Notes:
         """Something waits for it, or needs it already."""
         waits = any(add in REQUESTS for add in bookie.adds)
         writes = any(write in WRITES for desk in bookie.desks for write in desk.writes)
+        if bookie.move is MoveRole.TARGET:
+            return True
         return waits or writes or bookie.held & ~bookie.synced != 0
 
     def _flushed(self, bookie: Bookie) -> Bookie:

@@ -20,6 +20,7 @@ from model_state import (
     Status,
     Write,
 )
+from model_write_sets import WriteSets
 from model_writer import Bookies, Move
 
 
@@ -39,6 +40,7 @@ class RecovererMoves:
         self._who = who
         self._tail = 1 << bounds.entries
         self._entries = range(bounds.entries)
+        self._sets = WriteSets(bounds)
         self._fence_threshold = rules.fence_threshold or bounds.coverage
         self._denials_needed = rules.denials_needed or bounds.coverage
 
@@ -83,21 +85,22 @@ class RecovererMoves:
     def _plans(self, shared: Shared, bookies: Bookies) -> Move:
         """Reads the metadata; what it read may be out of date when it acts on it."""
         me = shared.recoverers[self._who]._replace(phase=Phase.PLANNED, seen=int(shared.status))
-        seen = [self._at_desk(b, b.desks[self._who]._replace(local=b.owns)) for b in bookies]
+        seen = [self._at_desk(b, self._seen(b, b.desks[self._who])) for b in bookies]
         return -1, Act("plans", who=self._who), self._with(shared, me), seen
 
     def _marks(self, shared: Shared, bookies: Bookies, me: Recoverer) -> Move:
         """The compare-and-set of a plan; who saw IN_RECOVERY writes nothing before the close."""
-        views = [(bookie.owns, bookie.desks[self._who].local) for bookie in bookies]
-        is_current = shared.status == me.seen and all(owns == local for owns, local in views)
+        desks = [(bookie, bookie.desks[self._who]) for bookie in bookies]
+        unchanged = all(self._seen(bookie, desk) == desk for bookie, desk in desks)
+        is_current = shared.status == me.seen and unchanged
         if me.seen == Status.OPEN and not is_current and self._rules.mark_checks_version:
             if shared.is_closed:
                 over = self._with(shared, Recoverer(Phase.OVER, attempts=0))
                 return -1, Act("adopts", shared.end - 1, self._who), over, bookies
             return self._plans(shared, bookies)
-        owned = [bookie._replace(owns=bookie.desks[self._who].local) for bookie in bookies]
+        owned = [bookie._replace(owns=desk.local, place=desk.place) for bookie, desk in desks]
         at, act, after, asked = self._begins(shared, owned, me, "starts")
-        back = [a._replace(owns=b.owns) for a, b in zip(asked, bookies, strict=True)]
+        back = [a._replace(owns=b.owns, place=b.place) for a, b in zip(asked, bookies, strict=True)]
         return at, act, after, back
 
     def _tries_again(self, shared: Shared, bookies: Bookies) -> Iterator[Move]:
@@ -118,7 +121,12 @@ class RecovererMoves:
     def _asked(self, bookie: Bookie) -> Bookie:
         fence = Ask.REQUEST if bookie.owns & self._tail else Ask.NONE
         writes = tuple(stale(write) for write in bookie.desks[self._who].writes)
-        return self._at_desk(bookie, Desk(int(fence), None, writes, bookie.owns))
+        return self._at_desk(bookie, self._seen(bookie, Desk(int(fence), None, writes)))
+
+    def _seen(self, bookie: Bookie, desk: Desk) -> Desk:
+        """With what the metadata says of the bookie now."""
+        place = bookie.place if bookie.owns & self._tail else 0
+        return desk._replace(local=bookie.owns, place=place)
 
     def _hears(self, shared: Shared, bookies: Bookies, at: int, desk: Desk) -> Iterator[Move]:
         if desk.fence >= Ask.UNKNOWN:
@@ -134,12 +142,18 @@ class RecovererMoves:
         me = me._replace(lac=max(me.lac, desk.fence - Ask.OK))
         heard = self._change(bookies, at, desk._replace(fence=int(Ask.HEARD)))
         act = Act("hears_fence", who=self._who)
-        answers = [bookie.desks[self._who].fence for bookie in heard]
-        if answers.count(Ask.HEARD) >= self._fence_threshold:
+        if self._is_fenced(heard):
             me = me._replace(phase=Phase.READ, turn=max(me.lac, self._floor(shared)))
             me = me._replace(proven=me.turn)
             heard = [self._asked_to_read(bookie) for bookie in heard]
         return at, act, self._with(shared, me), heard
+
+    def _is_fenced(self, bookies: Bookies) -> bool:
+        desks = [bookie.desks[self._who] for bookie in bookies]
+        answered = [desk.place for desk in desks if desk.fence == Ask.HEARD]
+        if not self._rules.fence_covers_each:
+            return len(answered) >= self._fence_threshold
+        return self._sets.cover(answered, self._fence_threshold)
 
     def _floor(self, shared: Shared) -> int:
         return shared.first if self._rules.starts_at_last_fragment else 0
@@ -154,7 +168,9 @@ class RecovererMoves:
     def _hears_read(self, shared: Shared, bookies: Bookies, at: int, desk: Desk) -> Move:
         assert desk.read is not None
         me = shared.recoverers[self._who]
-        heard = self._change(bookies, at, desk._replace(read=desk.read._replace(heard=True)))
+        me = me._replace(proven=max(me.proven, desk.read.lac))
+        said = desk.read._replace(heard=True, lac=0)
+        heard = self._change(bookies, at, desk._replace(read=said))
         act = Act("hears_read", who=self._who)
         me, heard = self._judge(shared, me, heard)
         return at, act, self._with(shared, me), heard
@@ -181,7 +197,12 @@ class RecovererMoves:
         return me.turn < me.proven and verdict in (Verdict.ABSENT, Verdict.UNDECIDABLE)
 
     def _verdict(self, me: Recoverer, bookies: Bookies) -> Verdict:
-        answers = [a for bookie in bookies if (a := bookie.desks[self._who].read) is not None]
+        desks = [bookie.desks[self._who] for bookie in bookies]
+        answers = [
+            answer
+            for desk in desks
+            if (answer := desk.read) is not None and self._has_say(desk, me.turn)
+        ]
         heard = [answer for answer in answers if answer.heard]
         copies = sum(answer.mask >> me.turn & 1 for answer in heard)
         if copies >= self._rules.copies_needed:
@@ -190,10 +211,18 @@ class RecovererMoves:
         denials = sum(not a.unknown or self._rules.unknown_denies for a in absent)
         if denials >= self._denials_needed:
             return Verdict.ABSENT
-        return Verdict.PENDING if len(heard) < len(answers) else Verdict.UNDECIDABLE
+        if len(heard) < len(answers):
+            return Verdict.PENDING
+        # Another member may have a later entry, whose LAC proves that this one was acknowledged.
+        is_silent = any(desk.read is not None and not desk.read.heard for desk in desks)
+        waits = is_silent and me.turn >= me.proven and self._rules.asks_others
+        return Verdict.PENDING if waits else Verdict.UNDECIDABLE
+
+    def _has_say(self, desk: Desk, entry: int) -> bool:
+        return self._sets.has(desk.place, entry) or not self._rules.denials_of_write_set
 
     def _takes(self, shared: Shared, me: Recoverer, bookies: Bookies) -> tuple[Recoverer, Bookies]:
-        """A copy is found: it goes back to all of the local ensemble (R13)."""
+        """A copy is found: it goes back to its write set in the local ensemble (R13)."""
         proven = max(me.proven, shared.lacs[me.turn])
         if not self._rules.writes_back:
             return me._replace(proven=proven), bookies
@@ -252,13 +281,14 @@ class RecovererMoves:
         leaving, coming = (bookies[at].desks[self._who] for at in pair)
         changed = list(bookies)
         writes = tuple(stale(write) for write in leaving.writes)
+        share = leaving.local & later
         left = leaving._replace(local=leaving.local & ~later, writes=writes)
         changed[pair[0]] = self._at_desk(bookies[pair[0]], left)
         writes = tuple(
-            Write.REQUEST if me.pending >> entry & 1 else write
+            Write.REQUEST if me.pending & share & 1 << entry else write
             for entry, write in enumerate(coming.writes)
         )
-        came = coming._replace(local=coming.local | later, writes=writes)
+        came = coming._replace(local=coming.local | share, writes=writes)
         changed[pair[1]] = self._at_desk(bookies[pair[1]], came)
         if not self._rules.changes_kept_local:
             changed = [b._replace(owns=b.desks[self._who].local) for b in changed]

@@ -45,8 +45,9 @@ class NoteGoes(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The size of a model: one ledger, one writer, ensemble = write set.
+    """The size of a model: one ledger, one writer.
 
+    `ensemble`: larger than the write quorum, entries are striped; 0: as large, none are.
     `crashes`: unclean stops; each loses all that is not synced, or, with `partial_loss`, any part
     of it. `disk_loss`: a stop may take the disks, fences and marks with it. `restarts`: clean ones.
     `slow_boot`: others go on between a stop, the boot's look at the metadata, and the boot's end.
@@ -56,7 +57,9 @@ class Bounds:
     could not decide; `stale_starts`: it may act on metadata it read before others changed them.
     `reader`: someone tails. `accept_loss`: a person accepts a possible loss. `delete`: the closed
     ledger may be deleted and collected. `io_errors`: a read of what is held may fail.
-    `notes`: bookies keep dirty notes and make checkpoints (`model_notes`).
+    `notes`: bookies keep dirty notes and make checkpoints (`model_notes`). `moves`: how often a
+    bookie is replaced in the fragments before the last, as a drain does (`model_mover`).
+    `explicit_lacs`: the writer stores its LAC on members without an entry.
     """
 
     write_quorum: int = 3
@@ -80,6 +83,22 @@ class Bounds:
     delete: bool = False
     io_errors: bool = False
     notes: bool = False
+    ensemble: int = 0
+    moves: int = 0
+    explicit_lacs: bool = False
+
+    @property
+    def ensemble_size(self) -> int:
+        return self.ensemble or self.write_quorum
+
+    @property
+    def is_striped(self) -> bool:
+        return self.ensemble_size > self.write_quorum
+
+    @property
+    def reads_tell_lac(self) -> bool:
+        """A bookie may know more of the LAC than the entries that it is asked for say."""
+        return self.is_striped or self.explicit_lacs
 
     @property
     def coverage(self) -> int:
@@ -100,7 +119,7 @@ class Rules:
     reads_fence: bool = True
     fence_durable: bool = True  # server.durable: before it is answered
     denies_on_io_error: bool = False
-    not_writable_here: bool = False  # research: the boundary answers this instead of FENCED
+    not_writable_here: bool = True  # the boundary answers this; FENCED only where fenced
     # boot.boot, boot.marker
     marker_holds: bool = True
     boot_awaited: bool = True
@@ -111,7 +130,7 @@ class Rules:
     tombstones: bool = True
     # protocol.clearing, server.marks
     clear_when: ClearWhen = ClearWhen.CLOSED
-    clear_if_replaced: bool = False  # research: OPEN, and the last fragment names it no more
+    clear_if_replaced: bool = True  # OPEN, and the last fragment does not name it
     clear_if_replaced_in_recovery: bool = False
     boundary_goes_with_limbo: bool = False
     unchecked_held_by: HeldBy = HeldBy.UNCLEAN_BOOT
@@ -121,6 +140,9 @@ class Rules:
     fence_threshold: int | None = None  # None: coverage
     denials_needed: int | None = None  # None: coverage
     copies_needed: int = 1
+    fence_covers_each: bool = True  # every write set, not so many of the ensemble
+    denials_of_write_set: bool = True  # who does not store an entry has nothing to deny
+    asks_others: bool = True  # before an entry is called undecidable
     unknown_denies: bool = False
     # protocol.recovery, protocol.writeback
     mark_checks_version: bool = True
@@ -138,9 +160,13 @@ class Rules:
     change_checks_version: bool = True
     frozen_while_changing: bool = True
     unacks_replaced: bool = True
+    explicit_lac_acked: bool = True  # it says no more than what is acknowledged
     commits_before_use: bool = True
     fenced_is_failure: bool = False
-    # research: dirty notes; they matter within `Bounds.notes` only
+    # repair.mend.ledger_move
+    move_needs_copies: bool = True
+    move_after_sync: bool = True
+    # storage.notes: they matter within `Bounds.notes` only
     note_before_answer: bool = True
     notes_of_write_backs: bool = True
     stores_before_note: bool = False

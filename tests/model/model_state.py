@@ -85,6 +85,23 @@ class Seat(IntEnum):
     COMING = 3
 
 
+class MoveRole(IntEnum):
+    """Of a bookie, in a move of fragments before the last."""
+
+    NONE = 0
+    SOURCE = 1
+    TARGET = 2
+
+
+class MovePhase(IntEnum):
+    """How far a move is; what it rests on is gone once others change the metadata."""
+
+    NONE = 0
+    PLANNED = 1
+    VERIFIED = 2
+    """The target has all copies, and has synced them."""
+
+
 class Ask(IntEnum):
     """A fencing LAC read between a recoverer and a bookie; above OK: OK with a LAC of that less."""
 
@@ -106,11 +123,13 @@ class Write(IntEnum):
 
 
 class Answer(NamedTuple):
-    """A range read: `mask` was there, what was not is unknown or denied."""
+    """A range read: `mask` was there, what was not is unknown or denied. `lac`: the bookie's, where
+    it may say more than the entries do (`Bounds.reads_tell_lac`)."""
 
     mask: int
     unknown: bool
     heard: bool = False
+    lac: int = 0
 
 
 ASKED = Answer(-1, False)
@@ -118,12 +137,15 @@ ASKED = Answer(-1, False)
 
 
 class Desk(NamedTuple):
-    """All that lies between one recoverer and one bookie; `local`: entries it attributes to it."""
+    """All that lies between one recoverer and one bookie; `local`: entries it attributes to it.
+    `place`: where the recoverer found it in the last ensemble.
+    """
 
     fence: int = Ask.NONE
     read: Answer | None = None
     writes: tuple[Write, ...] = ()
     local: int = 0
+    place: int = 0
 
 
 class Bookie(NamedTuple):
@@ -131,7 +153,9 @@ class Bookie(NamedTuple):
     last entry of the model stands for all later ones. `vouched`: durable when a mark was cleared.
     `at_boot`: kept while the mark is an unchecked one. `noted`: durably, that something here may be
     unsynced. `flushing`: what the checkpoint under way will have synced, -1 = none is. `replaced`:
-    its next boot finds disks that are not what they were.
+    its next boot finds disks that are not what they were. `place`: in the last ensemble, or the one
+    that the writer waits for; 0 when it is in neither, and without striping. `told`: the highest
+    explicit LAC, durable. `move`: what it is in the move under way.
     """
 
     held: int
@@ -149,6 +173,9 @@ class Bookie(NamedTuple):
     noted: bool = True
     flushing: int = -1
     replaced: bool = False
+    place: int = 0
+    told: int = 0
+    move: MoveRole = MoveRole.NONE
 
     @property
     def serves(self) -> bool:
@@ -190,7 +217,7 @@ class Shared(NamedTuple):
     `first`: where the last fragment begins. `lacs`: what each entry sent says of the LAC.
     `changing`: where the ensemble change begins that waits for the store, -1 = none. `lost`:
     durable loss records; `accepted`: from here on a person accepted the loss, -1 = nobody did.
-    `shown`: the highest LAC a tailing reader has seen.
+    `shown`: the highest LAC a tailing reader has seen. `moving`: the move under way.
     """
 
     status: Status
@@ -208,6 +235,8 @@ class Shared(NamedTuple):
     accepted: int = -1
     shown: int = 0
     restarts: int = 0
+    moves: int = 0
+    moving: MovePhase = MovePhase.NONE
 
     @property
     def sent(self) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from model_bookie import Act
 from model_ledger import LedgerModel, Step
-from model_state import Bookie, Mark, Phase, Seat, Shared, State, Status
+from model_state import Bookie, Mark, Phase, Shared, State, Status
 
 Walked = tuple[Step, State]
 Shown = Callable[[Act, str, str], str]
@@ -50,10 +50,10 @@ def sentence(model: LedgerModel, before: State, step: Step, after: State) -> str
     """One step, and what follows from it for whoever acted."""
     at, act = step
     shared, bookies = model.look(before)
-    now, _changed = model.look(after)
+    now, changed = model.look(after)
     bookie = f"B{at}" if at >= 0 else ""
     plain = SENTENCES[act.verb](act, bookie, recoverer(shared, act.who))
-    return plain + _whom(act, bookies) + _consequence(shared, now, act)
+    return plain + _whom(act, bookies, changed) + _consequence(shared, now, act)
 
 
 def recoverer(shared: Shared, who: int) -> str:
@@ -71,10 +71,11 @@ def end_at(entry: int) -> str:
     return f"at e{entry}" if entry >= 0 else "empty"
 
 
-def _whom(act: Act, bookies: Sequence[Bookie]) -> str:
+def _whom(act: Act, before: Sequence[Bookie], after: Sequence[Bookie]) -> str:
     if act.verb != "adds":
         return ""
-    return " to " + ", ".join(f"B{i}" for i, b in enumerate(bookies) if b.seat is Seat.MEMBER)
+    asked = [at for at, bookie in enumerate(after) if bookie.adds != before[at].adds]
+    return " to " + ", ".join(f"B{at}" for at in asked)
 
 
 def _consequence(before: Shared, after: Shared, act: Act) -> str:
@@ -135,6 +136,13 @@ SENTENCES: dict[str, Shown] = {
     "found_named": lambda a, b, r: f"{b} looks again and finds itself named",
     "finishes": lambda a, b, r: f"{b} looks for the last time and lifts its boundary of checks",
     "collects": lambda a, b, r: f"{b} collects the deleted ledger",
+    "learns": lambda a, b, r: f"{b} stores the LAC e{a.entry}, which the writer sent alone",
+    # Moves
+    "plans_move": lambda a, b, r: f"a drain is to put B{a.other} for {b} in earlier fragments",
+    "copies_move": lambda a, b, r: f"the drain copies e{a.entry} to {b}",
+    "verifies_move": lambda a, b, r: f"{b} has synced and has all that it is to take over",
+    "moves": lambda a, b, r: f"the drain's change is in the metadata: {b} for B{a.other}",
+    "gives_up_move": lambda a, b, r: "the drain finds other metadata and starts over",
     # Recoverers
     "starts": lambda a, b, r: f"{r} sets IN_RECOVERY and sends fences",
     "plans": lambda a, b, r: f"{r} reads the metadata",

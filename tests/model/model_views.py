@@ -18,20 +18,30 @@ Outcome = tuple[int, Act, int, list[tuple[int, int]]]
 
 def writer_view() -> tuple[Callable[[Bookie], View], Callable[[Bookie, Any], Bookie]]:
     def view(bookie: Bookie) -> View:
-        return (bookie.seat, bookie.adds, bookie.owns, bookie.serves)
+        return (bookie.seat, bookie.adds, bookie.owns, bookie.place, bookie.serves)
 
     def merge(bookie: Bookie, seen: Any) -> Bookie:
-        return bookie._replace(seat=seen[0], adds=seen[1], owns=seen[2])
+        return bookie._replace(seat=seen[0], adds=seen[1], owns=seen[2], place=seen[3])
 
     return view, merge
 
 
 def recoverer_view(who: int) -> tuple[Callable[[Bookie], View], Callable[[Bookie, Any], Bookie]]:
     def view(bookie: Bookie) -> View:
-        return (bookie.desks[who], bookie.owns, bookie.serves)
+        return (bookie.desks[who], bookie.owns, bookie.serves, bookie.place)
 
     def merge(bookie: Bookie, seen: Any) -> Bookie:
         return bookie._replace(desks=put(bookie.desks, who, seen[0]), owns=seen[1])
+
+    return view, merge
+
+
+def mover_view() -> tuple[Callable[[Bookie], View], Callable[[Bookie, Any], Bookie]]:
+    def view(bookie: Bookie) -> View:
+        return (bookie.move, bookie.owns, bookie.held, bookie.synced, bookie.serves, bookie.noted)
+
+    def merge(bookie: Bookie, seen: Any) -> Bookie:
+        return bookie._replace(move=seen[0], owns=seen[1], held=seen[2], synced=seen[3])
 
     return view, merge
 

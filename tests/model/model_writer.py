@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 
 from model_bookie import Act, put
 from model_rules import Bounds, Rules
-from model_state import Add, Bookie, Seat, Shared, Status
+from model_state import Add, Bookie, MovePhase, Seat, Shared, Status
+from model_write_sets import WriteSets
 
 Bookies = list[Bookie]
 Move = tuple[int, Act, Shared, Bookies]
@@ -24,6 +25,7 @@ class WriterMoves:
         self._bounds = bounds
         self._rules = rules
         self._tail = 1 << bounds.entries
+        self._sets = WriteSets(bounds)
         self._acks_needed = rules.acks_needed or bounds.ack_quorum
 
     def all(self, shared: Shared, bookies: Bookies) -> Iterator[Move]:
@@ -45,7 +47,9 @@ class WriterMoves:
     def _sends(self, shared: Shared, bookies: Bookies) -> Move:
         entry = shared.sent
         asked = [
-            b._replace(adds=put(b.adds, entry, Add.REQUEST)) if b.seat is Seat.MEMBER else b
+            b._replace(adds=put(b.adds, entry, Add.REQUEST))
+            if b.seat is Seat.MEMBER and self._sets.has(b.place, entry)
+            else b
             for b in bookies
         ]
         sent = shared._replace(lacs=(*shared.lacs, shared.acked))
@@ -97,7 +101,7 @@ class WriterMoves:
             leaving = bookies[at]
             adds = tuple(unheard(add) for add in leaving.adds)
             chosen[at] = leaving._replace(seat=Seat.LEAVING, adds=adds)
-            chosen[other] = spare._replace(seat=Seat.COMING)
+            chosen[other] = spare._replace(seat=Seat.COMING, place=leaving.place)
             left = shared._replace(changing=shared.acked, writer_changes=shared.writer_changes - 1)
             if not self._rules.commits_before_use:
                 left, chosen = self._use(left, chosen)
@@ -109,8 +113,9 @@ class WriterMoves:
             return (-1, Act("change_refused"), *stopped(shared, bookies))
         first = shared.changing
         later = (2 * self._tail - 1) & ~((1 << first) - 1)
-        changed = [_moved(bookie, later) for bookie in bookies]
-        shared = shared._replace(first=first)
+        changed = [self._moved(bookie, later) for bookie in bookies]
+        # A move that was planned before this change loses its own compare-and-set.
+        shared = shared._replace(first=first, moving=MovePhase.NONE)
         return (-1, Act("changes", first), *self._use(shared, changed))
 
     def _use(self, shared: Shared, bookies: Bookies) -> tuple[Shared, Bookies]:
@@ -123,13 +128,23 @@ class WriterMoves:
     def _seated(self, shared: Shared, bookie: Bookie) -> Bookie:
         if bookie.seat is Seat.COMING:
             pending = range(shared.acked, shared.sent)
-            adds = tuple(Add.REQUEST if e in pending else add for e, add in enumerate(bookie.adds))
+            owed = [entry for entry in pending if self._sets.has(bookie.place, entry)]
+            adds = tuple(Add.REQUEST if e in owed else add for e, add in enumerate(bookie.adds))
             return bookie._replace(seat=Seat.MEMBER, adds=adds)
         if bookie.seat is Seat.LEAVING:
             adds = bookie.adds
             if self._rules.unacks_replaced:
                 adds = tuple(Add.NONE if add is Add.COUNTED else add for add in adds)
-            return bookie._replace(seat=Seat.NONE, adds=adds)
+            return bookie._replace(seat=Seat.NONE, adds=adds, place=0)
+        return bookie
+
+    def _moved(self, bookie: Bookie, entries: int) -> Bookie:
+        """The metadata name who comes, in the place of who leaves, from the first entry on."""
+        if bookie.seat is Seat.LEAVING:
+            return bookie._replace(owns=bookie.owns & ~entries)
+        if bookie.seat is Seat.COMING:
+            owns = bookie.owns | entries & self._sets.share(bookie.place)
+            return bookie._replace(owns=owns)
         return bookie
 
     # The end
@@ -153,11 +168,11 @@ def unheard(add: Add) -> Add:
 
 def stopped(shared: Shared, bookies: Sequence[Bookie]) -> tuple[Shared, Bookies]:
     """The writer ends; what it had pending is of unknown outcome (R19)."""
-    gone = [b._replace(seat=Seat.NONE, adds=tuple(late(add) for add in b.adds)) for b in bookies]
+    gone = [_without_writer(bookie) for bookie in bookies]
     return shared._replace(writer_open=False, changing=-1), gone
 
 
-def _moved(bookie: Bookie, entries: int) -> Bookie:
-    if bookie.seat is Seat.LEAVING:
-        return bookie._replace(owns=bookie.owns & ~entries)
-    return bookie._replace(owns=bookie.owns | entries) if bookie.seat is Seat.COMING else bookie
+def _without_writer(bookie: Bookie) -> Bookie:
+    place = 0 if bookie.seat is Seat.COMING else bookie.place
+    adds = tuple(late(add) for add in bookie.adds)
+    return bookie._replace(seat=Seat.NONE, adds=adds, place=place)
