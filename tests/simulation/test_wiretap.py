@@ -246,3 +246,35 @@ def test_the_answers_that_a_bookie_must_stand_for_are_told() -> None:
     wire.read_lac(0)
     wire.tap.cleared(B[0], L)
     assert told == ["add", "recovery add", "fence", "clear"]
+
+
+def change(wire: Wire, first: int, *ensemble: str) -> None:
+    """The writer begins its last fragment there, on these bookies."""
+    before = wire.history.ledger(L).metadata
+    assert before is not None
+    fragments = [f for f in before.fragments if f.first_entry_id < first]
+    new = Fragment(EntryId(first), tuple(map(BookieId, ensemble)))
+    after = before.with_fragments((*fragments, new))
+    wire.tap.changed(before, after)
+    wire.history.changed(L, after)
+
+
+def test_a_bookie_that_was_replaced_and_taken_back_may_deny_what_the_writer_sends_again() -> None:
+    wire = Wire()
+    wire.add(0, 3)
+    change(wire, 2, "bookie-3", *B[1:])
+    change(wire, 2, *B)
+    wire.read(0, flags=0)
+    assert wire.tap.pledged(B[0], L).is_empty and not wire.history.violations
+    wire.add(0, 3)
+    wire.read(0, flags=0)
+    assert "denied 3 of ledger 4" in wire.history.violations[0]
+
+
+def test_who_stays_when_another_is_replaced_is_held_to_its_word() -> None:
+    wire = Wire()
+    wire.add(0, 1)
+    wire.add(1, 3)
+    change(wire, 2, "bookie-3", *B[1:])
+    assert wire.tap.pledged(B[1], L) == EntrySet.from_ids([3])
+    assert wire.tap.pledged(B[0], L) == EntrySet.from_ids([1]), "before the change"

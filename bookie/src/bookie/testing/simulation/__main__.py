@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bookie.testing.figures import core_digest, source, tell
 from bookie.testing.simulation.plan import Plan, described
-from bookie.testing.simulation.plan_choice import SECOND_FROM, plan_of
+from bookie.testing.simulation.plan_choice import LIVES_FROM, SECOND_FROM, plan_of
 from bookie.testing.simulation.shrink import shrink
 from bookie.testing.simulation.totals import Total, Totals, next_seeds, ranges_of
 from bookie.testing.simulation.world import Verdict, simulate, simulate_seed
@@ -41,7 +41,9 @@ def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=2000, help="how many (default 2000)")
     parser.add_argument(
-        "--first", type=int, help=f"the first of them (default: from 1 and {SECOND_FROM} in turn)"
+        "--first",
+        type=int,
+        help=f"the first of them (default: from 1, {SECOND_FROM} and {LIVES_FROM} in turn)",
     )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--seed", type=int, help="run this one and tell its story")
@@ -121,7 +123,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _seeds(options: argparse.Namespace, ran: set[int]) -> Sequence[int]:
     """Those asked for, of both drawings unless a first one is named; not what this core has run."""
-    firsts = (1, SECOND_FROM) if options.first is None else (options.first,)
+    firsts = (1, SECOND_FROM, LIVES_FROM) if options.first is None else (options.first,)
     if options.nightly:
         return list(next_seeds(ran, firsts=firsts, wanted=options.seeds))
     asked = next_seeds(set(), firsts=firsts, wanted=options.seeds)

@@ -36,7 +36,7 @@ from bookie.repair.look.audit import AuditSettings
 from bookie.repair.look.cluster import Cluster
 from bookie.repair.look.grpc_control import AdminSettings, GrpcControl
 from bookie.repair.mend.copy import CopySettings
-from bookie.repair.mend.ledger_repair import RepairSettings
+from bookie.repair.mend.ledger_repair import WRITER_GRACE_S, RepairSettings
 from bookie.testing.simulation.admin import dial
 from bookie.testing.simulation.history import History
 from bookie.testing.simulation.log_history import LogAppend
@@ -49,11 +49,13 @@ SETTINGS: Final = ClientSettings(
     recovery=RecoverySettings(attempts=2),
     pool=PoolSettings(request_timeout_s=2.0, connect_timeout_s=1.0, backoff_max_s=1.0),
 )
-PATIENCE_S: Final = 2.0
 REPAIR: Final = RepairSettings(
     audit=AuditSettings(grace_s=0.3, recheck_s=None), copy=CopySettings(frame_bytes=8 * 1024)
 )
 """Frames that the small logs of simulated bookies take."""
+WRITER_GRACES_S: Final = (0.0, WRITER_GRACE_S, 3 * WRITER_GRACE_S)
+"""Repairs that leave writers time to move on, and one that does not."""
+PATIENCE_S: Final = 2.0
 """Between two tries of a client that was refused."""
 TRUNCATE_CHANCE: Final = 0.05
 REST_S: Final = 0.1
@@ -384,8 +386,9 @@ async def repair_marks(shared: Shared, store: MetadataStore, name: str) -> None:
                 marked = () if is_mend else await _marked(cluster)
                 if not (is_mend or marked):
                     continue
+                settings = replace(REPAIR, writer_grace_s=shared.rng.choice(WRITER_GRACES_S))
                 request = RepairRequest(
-                    marked, engine="inline", every_ledger=is_mend, settings=REPAIR
+                    marked, engine="inline", every_ledger=is_mend, settings=settings
                 )
                 result = await repair(cluster, request)
             except BookieError as error:

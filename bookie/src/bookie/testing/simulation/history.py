@@ -31,6 +31,8 @@ class LedgerHistory:
     """One ledger's past. `metadata` None once it is deleted."""
 
     metadata: LedgerMetadata | None = None
+    open_ensembles: list[tuple[BookieId, ...]] = field(default_factory=list)
+    """The last ensembles that it had while OPEN, in order."""
     sent: dict[EntryId, bytes] = field(default_factory=dict)
     acked: EntryId = NO_ENTRY
     """All up to this one are acknowledged to the writer's caller."""
@@ -89,6 +91,8 @@ class History:
         known = self.ledger(ledger_id)
         before = known.metadata
         known.metadata = metadata
+        if metadata is not None and metadata.state is LedgerState.OPEN:
+            known.open_ensembles.append(metadata.last_fragment.ensemble)
         if metadata is None:
             self.note(f"ledger {ledger_id} deleted")
             return

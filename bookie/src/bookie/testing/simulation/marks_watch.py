@@ -1,9 +1,10 @@
 """Looks at every bookie's marks again and again: none may go before its ledger is settled.
 
-A mark is limbo or unchecked. It goes only when the ledger is closed or deleted and the bookie holds
-all that the metadata puts on it, or has recorded it as lost, and that on the disk itself when it
-tells. That holds from life to life too: a boot may add marks, and no boot takes one away. And where
-there is no mark, what was acknowledged is there: a bookie that may lack something of it says so.
+A mark is limbo or unchecked. It goes only when the bookie holds all that the metadata puts on it,
+or has recorded it as lost, and that on the disk itself when it tells; limbo, moreover, only when
+the ledger is closed or deleted, or was OPEN with a last ensemble without the bookie. That holds
+from life to life too: a boot may add marks, and no boot takes one away. And where there is no mark,
+what was acknowledged is there: a bookie that may lack something of it says so.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -42,6 +43,8 @@ class MarksWatch:
         self._seen: dict[str, tuple[frozenset[LedgerId], frozenset[LedgerId]]] = {}
         self._known: dict[LedgerId, LedgerMetadata | None] = {}
         """Metadata of marked ledgers at the last look."""
+        self._opened: dict[LedgerId, int] = {}
+        """Of marked ledgers: how many of its open ensembles were over at the last look."""
         self._excused: set[str] = set()
 
     def excuse(self, bookie: str) -> None:
@@ -71,6 +74,16 @@ class MarksWatch:
         self._known = {
             ledger_id: self._history.ledger(ledger_id).metadata for _name, ledger_id in self.marks()
         }
+        self._opened = {
+            ledger_id: max(0, len(self._history.ledger(ledger_id).open_ensembles) - 1)
+            for ledger_id in self._known
+        }
+
+    def _was_left_out(self, bookie: str, ledger_id: LedgerId) -> bool:
+        """Since the last look the ledger was OPEN with a last ensemble without the bookie."""
+        since = self._opened.get(ledger_id, 0)
+        ensembles = self._history.ledger(ledger_id).open_ensembles[since:]
+        return any(bookie not in ensemble for ensemble in ensembles)
 
     def _owed(self, metadata: LedgerMetadata, bookie: str) -> EntrySet:
         """What a bookie that lets go of its mark now was to hold already at the last look: a writer
@@ -133,7 +146,8 @@ class MarksWatch:
             metadata = self._history.ledger(ledger_id).metadata
             if metadata is None:
                 continue
-            if ledger_id in limbo and not metadata.is_closed:
+            is_early = ledger_id in limbo and not metadata.is_closed
+            if is_early and not self._was_left_out(bookie.name, ledger_id):
                 self._history.violate(
                     f"{bookie.name} let go of its limbo mark of ledger {ledger_id}, which is "
                     f"{metadata.state.value}"

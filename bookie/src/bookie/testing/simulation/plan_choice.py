@@ -3,7 +3,8 @@
 Seeds below `SECOND_FROM` draw single faults. Every one uses its own subset of them and its own
 sizes (swarm): a fault that is always there hides what only happens without it. Seeds from there on
 draw strokes, faults that belong together (`strokes`); from `MENDS_FROM` on every ledger is repaired
-now and then besides, and half of the plans are about just that (`strokes_of_mends`).
+now and then besides, and half of the plans are about just that (`strokes_of_mends`); those from
+`LIVES_FROM` on are about writers that go on after a crash (`strokes_of_writers`).
 """
 
 import random
@@ -14,6 +15,7 @@ from typing import Final
 from bookie.testing.simulation.families import family_plan, ordered
 from bookie.testing.simulation.plan import LOAD_S, Fault, Plan, Scale
 from bookie.testing.simulation.strokes_of_mends import mend_faults
+from bookie.testing.simulation.strokes_of_writers import live_faults
 
 _WEIGHTS: Final[Mapping[str, float]] = {
     "power-cut": 3, "kill": 2, "crash-operation": 3, "crash-point": 3, "replace-disk": 1,
@@ -30,6 +32,8 @@ SECOND_FROM: Final = 1_000_001
 MENDS_FROM: Final = 2_000_001
 """From here on the repairer repairs every ledger now and then, also while writers go on."""
 MENDS_SHARE: Final = 0.5
+LIVES_FROM: Final = 3_000_001
+"""From here on bookies forget, and are back before their writers have noticed."""
 _QUORUMS: Final = (
     (3, 3, 2),
     (3, 3, 2),
@@ -55,6 +59,8 @@ def _plan_of(seed: int) -> Plan:
     plan = family_plan(seed)
     if seed < MENDS_FROM:
         return plan
+    if seed >= LIVES_FROM:
+        return ordered(seed, *live_faults(random.Random(f"lives/{seed}")))
     rng = random.Random(f"mends/{seed}")
     if rng.random() < MENDS_SHARE:
         return ordered(seed, *mend_faults(rng))

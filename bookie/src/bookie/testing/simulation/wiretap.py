@@ -21,17 +21,18 @@ The first four hold across every crash and restart of the bookie. Other rules ar
 import struct
 from collections import deque
 from collections.abc import Callable, Container
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from bookie.errors import FrameError
-from bookie.frames.frame import FLAG_RECOVERY, FRAME_HEADER, Pattern, parse_run
+from bookie.frames.frame import FLAG_RECOVERY, FRAME_HEADER, Pattern
 from bookie.ids import NO_ENTRY, BookieId, EntryId, LedgerId
-from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.ledger import LedgerState
+from bookie.protocol.availability import EntrySet
+from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.protocol.quorum import fence_covers
 from bookie.protocol.status import Status
 from bookie.testing.native_messages import parse_envelope
+from bookie.testing.simulation.answer_record import AnswerRecord, denied_by
 from bookie.testing.simulation.history import History, names
 from bookie.wire.native import (
     ENVELOPE,
@@ -57,23 +58,7 @@ FENCES_MAX: Final = 8
 pause."""
 FENCES_S: Final = 1.0
 _FENCED_BY: Final = frozenset((Status.UNKNOWN, Status.FENCED))
-"""Other answers to a fence that count: such a bookie has fenced the ledger at its boot."""
-
-
-@dataclass(slots=True)
-class _AnswerRecord:
-    """What one bookie has answered about one ledger."""
-
-    acked: dict[EntryId, int] = field(default_factory=dict)
-    """Entry -> when, by the tap's own count of what it heard."""
-    fenced: bool = False
-    lac: EntryId = NO_ENTRY
-    """The highest that came with what it acknowledged."""
-    lac_at: int = 0
-    is_given_up: bool = False
-    """The ledger is deleted, and nothing is left here of what was acknowledged."""
-    listed: EntrySet = EMPTY
-    """What it answered a repair that it holds: taken by an add whose answer was cut off, maybe."""
+"""Other answers to a fence that count: such a bookie takes no more adds since its boot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +117,7 @@ class Wiretap:
         self._now = now
         self._lost = lost
         self._held = held
-        self._pledges: dict[tuple[str, LedgerId], _AnswerRecord] = {}
+        self._pledges: dict[tuple[str, LedgerId], AnswerRecord] = {}
         self._pending: dict[tuple[int, int], _Add | _Asked] = {}
         self._messages = 0
         self._excused: set[str] = set()
@@ -165,8 +150,8 @@ class Wiretap:
         self._unanswered: dict[tuple[int, int], _Request] = {}
         """Requests without an answer, by connection and request id."""
 
-    def _of(self, bookie: str, ledger_id: LedgerId) -> _AnswerRecord:
-        return self._pledges.setdefault((bookie, ledger_id), _AnswerRecord())
+    def _of(self, bookie: str, ledger_id: LedgerId) -> AnswerRecord:
+        return self._pledges.setdefault((bookie, ledger_id), AnswerRecord())
 
     def excuse(self, bookie: str) -> None:
         """Excuse a bookie whose disk lied about durability: it breaks promises without knowing."""
@@ -254,7 +239,7 @@ class Wiretap:
         is_dropped = asked.request.ledger_id in self.mislaid and not asked.flags & FLAG_FENCE
         if isinstance(asked.request, ReadRequest) and not is_dropped:
             self._check_denials(
-                bookie, asked.request, asked.at, _denied(asked.request, status, envelope.body)
+                bookie, asked.request, asked.at, denied_by(asked.request, status, envelope.body)
             )
 
     def _count(self, bookie: str, connection: int, message: bytes, more: int) -> None:
@@ -299,6 +284,7 @@ class Wiretap:
         self.on_answer(bookie, "recovery add" if add.is_recovery else "add")
         pledges = self._of(bookie, ledger_id)
         pledges.acked.update(dict.fromkeys(add.entry_ids, self._messages))
+        pledges.taken_back.difference_update(add.entry_ids)
         if add.lac > pledges.lac and not add.is_recovery:
             pledges.lac, pledges.lac_at = add.lac, self._messages
 
@@ -447,6 +433,7 @@ class Wiretap:
             i
             for i, acked_at in pledges.acked.items()
             if acked_at < asked
+            and i not in pledges.taken_back
             and i not in held
             and i not in lost
             and self._owes(bookie, ledger_id, i)
@@ -477,9 +464,22 @@ class Wiretap:
 
     def pledged(self, bookie: str, ledger_id: LedgerId) -> EntrySet:
         """What it has acknowledged of the ledger, and is to hold by its metadata of now."""
-        acked = self._of(bookie, ledger_id).acked
-        owed = [i for i in sorted(acked) if self._owes(bookie, ledger_id, i)]
-        return EntrySet.from_ids(owed)
+        pledges = self._of(bookie, ledger_id)
+        acked = sorted(pledges.acked.keys() - pledges.taken_back)
+        return EntrySet.from_ids([i for i in acked if self._owes(bookie, ledger_id, i)])
+
+    def changed(self, before: LedgerMetadata | None, after: LedgerMetadata | None) -> None:
+        """The store holds `after` in place of `before`: a writer's change takes back what others
+        than the members of both have acknowledged of the fragment that it begins.
+        """
+        if before is None or after is None or after.state is not LedgerState.OPEN:
+            return
+        old, new = before.last_fragment.ensemble, after.last_fragment.ensemble
+        staying = {one for one, other in zip(old, new, strict=True) if one == other}
+        for (bookie, ledger_id), pledges in self._pledges.items():
+            if ledger_id == after.ledger_id and bookie not in staying:
+                first = after.last_fragment.first_entry_id
+                pledges.taken_back.update(i for i in pledges.acked if i >= first)
 
     def has_acked(self, bookie: str, ledger_id: LedgerId) -> bool:
         return bool(self._of(bookie, ledger_id).acked)
@@ -513,6 +513,7 @@ class Wiretap:
             for i, acked_at in pledges.acked.items()
             if first <= i <= last
             and acked_at < asked_at
+            and i not in pledges.taken_back
             and i not in spared
             and i not in self._lost(bookie, request.ledger_id)
             and self._owes(bookie, request.ledger_id, i)
@@ -528,20 +529,3 @@ class Wiretap:
         if metadata is None or (metadata.is_closed and entry_id > metadata.last_entry_id):
             return False
         return names(metadata, BookieId(bookie), entry_id)
-
-
-def _denied(
-    request: ReadRequest, status: Status, body: memoryview
-) -> tuple[int, int, set[int]] | None:
-    """First and last id that the reply speaks of, and those of them it does not deny."""
-    if status.is_denial:
-        return request.first, request.last, set()
-    if status is not Status.OK:
-        return None
-    reply = ReadReply.decode(body)
-    if not reply.absent.is_denial:
-        return None
-    spared: set[int] = {i for run in reply.runs for i in parse_run(run).entry_ids()}
-    for first, last in reply.unknown:
-        spared.update(range(max(first, request.first), min(last, request.last) + 1))
-    return request.first, min(request.last, reply.answered_through), spared

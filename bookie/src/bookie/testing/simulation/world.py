@@ -289,6 +289,7 @@ class World:
     def _ledger_changed(
         self, ledger_id: LedgerId, metadata: LedgerMetadata | None, by: str
     ) -> None:
+        self._wiretap.changed(self.history.ledger(ledger_id).metadata, metadata)
         self.history.changed(ledger_id, metadata, by=by)
         stored = self._cluster.values.get(f"logs/{LOG_NAME}")
         if metadata is not None or stored is None or ledger_id in self._shared.deleted:
