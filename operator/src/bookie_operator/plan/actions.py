@@ -14,7 +14,8 @@ from typing import Any, Final, Literal
 from bookie.ids import BookieId
 from bookie.tls.principals import Principal, Role
 
-from bookie_operator.model.cluster import BookieOptions, ClusterSpec, DiskRole, FixPolicy
+from bookie_operator.model.bookie_options import BookieOptions
+from bookie_operator.model.cluster import ClusterSpec, DiskRole, FixPolicy
 from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import JobKind
 

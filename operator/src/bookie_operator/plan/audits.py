@@ -11,7 +11,7 @@ from typing import Final
 
 from bookie.ids import BookieId
 
-from bookie_operator.model.cluster import AckMode
+from bookie_operator.model.bookie_options import AckMode
 from bookie_operator.model.schedule import due_after
 from bookie_operator.model.status import (
     AuditStatus,

@@ -10,16 +10,19 @@ from typing import Any, Final
 
 import yaml
 
-from bookie_operator.model.cluster import BookieOptions, DiskRole
+from bookie_operator.model.bookie_options import BookieOptions
+from bookie_operator.model.cluster import DiskRole
 from bookie_operator.observed import Volume
 from bookie_operator.plan.actions import BookieTemplate
 
 SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
-    "durability": ("journalWriteData", "ack", "flushIntervalSeconds"),
+    "durability": ("journalWriteData", "ack", "flushIntervalSeconds", "noteIdleFlushes"),
     "storage": ("compactionBytesPerSecondBusy", "collectGraceSeconds", "collectShareMax"),
     "limits": ("recoveryBytesPerSecondBusy",),
 }
 """Section of a bookie's settings -> the options of the spec that it holds, by their own names."""
+NO_NOTES: Final = ("noteIdleFlushes", 0)
+"""An absent field of a spec is as good as null, so the spec has 0 where a bookie has null."""
 
 
 def settings_text(
@@ -85,11 +88,15 @@ def _authentication(template: BookieTemplate, users_file: str) -> dict[str, Any]
     return section | ({"usersFile": users_file} if asked.users_secret else {})
 
 
+def _written(name: str, value: Any) -> Any:
+    return None if (name, value) == NO_NOTES else value
+
+
 def _sections(options: BookieOptions) -> dict[str, dict[str, Any]]:
     """The sections that somebody has set an option of."""
     given = options.as_dict()
     sections = {
-        section: {name: given[name] for name in names if name in given}
+        section: {name: _written(name, given[name]) for name in names if name in given}
         for section, names in SECTIONS.items()
     }
     return {section: values for section, values in sections.items() if values}

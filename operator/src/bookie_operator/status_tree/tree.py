@@ -11,7 +11,8 @@ from typing import Final
 from rich.text import Text
 from rich.tree import Tree
 
-from bookie_operator.model.cluster import AckMode, BookieCluster, ClusterSpec
+from bookie_operator.model.bookie_options import AckMode
+from bookie_operator.model.cluster import BookieCluster, ClusterSpec
 from bookie_operator.model.status import (
     AttemptStatus,
     AuditStatus,
