@@ -2,14 +2,18 @@
 
 Four real bookies (3/3/2, memory mode, flushed every half second). A client opens a thousand
 ledgers, writes an entry into each and lets them rest until notes are gone; fifty of them are
-written all the time. One bookie gets SIGKILL and starts again. `in_doubt` and `limbo` are what its
-control plane says of its boot. Then a repair clears what it has, as after any crash, and each idle
-writer appends once: `idle_cut_off` counts those whose ledger was closed meanwhile, `active_cut_off`
-the others'. `active_p99_ms` is over all appends of the fifty during crash, boot and repair.
+written all the time, and fifty others now and then: every three seconds, which some do not do
+while the bookie is down. One bookie gets SIGKILL and starts again. `in_doubt` and `limbo` are what
+its control plane says of its boot. Then a repair clears what it has, as after any crash, and each
+writer appends once more: `idle_cut_off` counts the idle ones whose ledger was closed meanwhile,
+`active_cut_off` and `slow_cut_off` the others, `copied` the entries that the repair copied.
+`active_p99_ms` is over all appends of the fifty
+during crash, boot and repair.
 
 The second row is the same where bookies keep no notes, as before there were any. `first_ms` and
-`next_ms` are appends to a ledger after a rest and right after that, one at a time, `sync_ms` those
-of a fleet that syncs each entry: what a note costs.
+`next_ms` are appends to a ledger after a rest and right after that, one at a time, `sync_first_ms`
+and `sync_next_ms` those of a fleet that syncs each entry: what a note costs, beside what a rest
+costs anyway.
 """
 
 import asyncio
@@ -27,6 +31,7 @@ from bookie.client.writer import LedgerWriter
 from bookie.errors import BookieError
 
 from benchmarks.bench_boot import health_of
+from benchmarks.bench_latency import SIZE as COPIED_SIZE
 from benchmarks.bench_latency import mend
 from benchmarks.fleet import BOOKIES, Fleet, epoch_of, store_of, workplace
 from benchmarks.load import new_ledger
@@ -36,6 +41,7 @@ COUNT: Final = 4
 """One more than an ensemble has: writers can replace the one that is gone."""
 LEDGERS: Final = 1000
 ACTIVE: Final = 50
+SLOW: Final = 50
 AT_ONCE: Final = 50
 """Ledgers that are opened, or written, side by side."""
 SIZE: Final = KIB
@@ -44,6 +50,9 @@ REST_S: Final = 4.0
 """Longer than notes stay: the flushes that they outlast, and two more."""
 PAUSE_S: Final = 0.1
 """Between two appends of an active writer."""
+SLOW_PAUSE_S: Final = 3.0
+"""Between two appends of a slow one: longer than a bookie is down, and not longer than that and a
+repair's grace."""
 BOOT_WAIT_S: Final = 60.0
 SINGLES: Final = 15
 """Appends of each kind, one at a time."""
@@ -62,7 +71,11 @@ def rows(options: Options) -> Iterator[Row]:
                 name = f"{what.replace(' ', '-')}-{number}"
                 with _fleet(folder / name, zookeeper, idle_flushes, count=COUNT) as fleet:
                     repeats.append(runner.run(_crash(fleet, mender)))
-            yield Row("crash", f"{LEDGERS} open ledgers, {ACTIVE} active, {what}", tuple(repeats))
+            yield Row(
+                "crash",
+                f"{LEDGERS} open ledgers, {ACTIVE} active, {SLOW} slow, {what}",
+                tuple(repeats),
+            )
         yield Row(
             "crash", "first append after a rest", tuple(_first(options, runner, folder, zookeeper))
         )
@@ -93,7 +106,12 @@ async def _crash(fleet: Fleet, mender: ProcessPoolExecutor) -> Repeat:
     async with store_of(fleet) as store, Client(store) as client:
         writers = [await new_ledger(client) for _ in range(LEDGERS)]
         await _append_each(writers)
-        active = [asyncio.create_task(_write_on(one)) for one in writers[:ACTIVE]]
+        idle = writers[ACTIVE + SLOW :]
+        active = [asyncio.create_task(_write_on(one, PAUSE_S)) for one in writers[:ACTIVE]]
+        slow = [
+            asyncio.create_task(_write_on(one, SLOW_PAUSE_S))
+            for one in writers[ACTIVE : ACTIVE + SLOW]
+        ]
         await asyncio.sleep(REST_S)
         victim = fleet.bookie_id(0)
         before = epoch_of((await store.bookies())[victim])
@@ -103,21 +121,27 @@ async def _crash(fleet: Fleet, mender: ProcessPoolExecutor) -> Repeat:
         info = await fleet.until_booted_again(store, 0, after=before, wait_s=BOOT_WAIT_S)
         health = await health_of(info)
         served_s = time.perf_counter() - began
-        await loop.run_in_executor(mender, mend, fleet.url, victim)
+        work = await loop.run_in_executor(mender, mend, fleet.url, victim)
         cleared_s = time.perf_counter() - began
-        for task in active:
+        for task in (*active, *slow):
             task.cancel()
         ended = await asyncio.gather(*active)
-        idle_cut_off = await _append_each(writers[ACTIVE:])
+        await asyncio.gather(*slow)
+        idle_cut_off = await _append_each(idle)
+        # What the killed bookie answers to an append comes after the others' acknowledgements.
+        active_cut_off = await _append_each(writers[:ACTIVE])
+        slow_cut_off = await _append_each(writers[ACTIVE : ACTIVE + SLOW])
     boot = health.boot
     assert boot is not None and not boot.clean, health
-    waits = sorted(wait for found, _error in ended for wait in found)
+    waits = sorted(wait for found in ended for wait in found)
     return {
         "in_doubt": boot.ledgers_in_limbo + boot.ledgers_unchecked,
         "limbo": boot.ledgers_in_limbo,
         "idle_cut_off": idle_cut_off,
-        "active_cut_off": sum(error is not None for _found, error in ended),
+        "active_cut_off": active_cut_off,
+        "slow_cut_off": slow_cut_off,
         "active_p99_ms": 1000 * waits[len(waits) * 99 // 100],
+        "copied": work.copied_bytes / COPIED_SIZE,
         "served_s": served_s,
         "cleared_s": cleared_s,
     }
@@ -138,19 +162,17 @@ async def _append_each(writers: Sequence[LedgerWriter]) -> int:
     return sum(await asyncio.gather(*map(one, writers)))
 
 
-async def _write_on(writer: LedgerWriter) -> tuple[list[float], BookieError | None]:
-    """Append until it is cancelled; how long each took, and what ended it before."""
+async def _write_on(writer: LedgerWriter, pause_s: float) -> list[float]:
+    """Append until it is cancelled, or refused; how long each append took."""
     waits: list[float] = []
     try:
         while True:
             began = time.perf_counter()
             await writer.append(bytes(SIZE))
             waits.append(time.perf_counter() - began)
-            await asyncio.sleep(PAUSE_S)
-    except asyncio.CancelledError:
-        return waits, None
-    except BookieError as error:
-        return waits, error
+            await asyncio.sleep(pause_s)
+    except (asyncio.CancelledError, BookieError):
+        return waits
 
 
 # What a note costs
@@ -162,7 +184,7 @@ def _first(
         for mode in ("memory", "sync"):
             with _fleet(folder / f"first-{mode}-{number}", zookeeper, 1, mode=mode) as fleet:
                 found |= runner.run(_singles(fleet, mode))
-        yield {**found, "first_over_sync": found["first_ms"] / found["sync_ms"]}
+        yield {**found, "first_over_sync": found["first_ms"] / found["sync_first_ms"]}
 
 
 async def _singles(fleet: Fleet, mode: str) -> dict[str, float]:
@@ -170,15 +192,12 @@ async def _singles(fleet: Fleet, mode: str) -> dict[str, float]:
         writer = await new_ledger(client)
         first, following = [], []
         for _ in range(SINGLES):
-            await asyncio.sleep(4 * FLUSH_S if mode == "memory" else 0.0)
+            await asyncio.sleep(4 * FLUSH_S)
             first.append(await _timed(writer))
             following.append(await _timed(writer))
-    if mode == "sync":
-        return {"sync_ms": 1000 * statistics.median(first + following)}
-    return {
-        "first_ms": 1000 * statistics.median(first),
-        "next_ms": 1000 * statistics.median(following),
-    }
+    names = ("first_ms", "next_ms") if mode == "memory" else ("sync_first_ms", "sync_next_ms")
+    medians = (1000 * statistics.median(found) for found in (first, following))
+    return dict(zip(names, medians, strict=True))
 
 
 async def _timed(writer: LedgerWriter) -> float:

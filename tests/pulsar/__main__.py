@@ -1,9 +1,9 @@
 """`make test-pulsar`: a broker of Apache Pulsar whose ledgers lie on four of our bookies.
 
-Topics, compaction, transactions and schemas, over a restart of the broker, and then faults under
-load; everything is written and read by Pulsar's own clients, and judged by what they noted. Exit
-codes: 0 everything held, or SKIPPED where Maven, a JDK or the archives are missing and nobody said
---require; 1 anything else.
+Topics, compaction, transactions and schemas, over a restart of the broker, then faults under load,
+and two bookies killed at once while nobody writes; everything is written and read by Pulsar's own
+clients, and judged by what they noted. Exit codes: 0 everything held, or SKIPPED where Maven, a JDK
+or the archives are missing and nobody said --require; 1 anything else.
 """
 
 import argparse
@@ -27,6 +27,7 @@ from pulsar_claims import Document, Outcome
 from pulsar_copies import CopiesError
 from pulsar_faults import faults, restart_broker
 from pulsar_fleet import FLEETS, OURS, end, fleet_of
+from pulsar_idle import idle_crash
 from pulsar_planted import Plant, chosen, report
 from pulsar_plants import ANSWERS_OLDER, DENIES_TO_RECOVERY, FORGETS
 from pulsar_release import CLIENT, Release, release
@@ -36,6 +37,7 @@ from pulsar_world import World
 
 SEEDS: Final = 1_000_000
 FAULTS: Final = "faults"
+IDLE: Final = "idle"
 TLS_OFF: Final = "Off"
 WIRES: Final = {"v2": "true", "v3": "false"}
 """By the setting of a broker that chooses between them; v2 is Pulsar's default."""
@@ -61,7 +63,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--wire", choices=sorted(WIRES), default="v2", help="of the broker")
     parser.add_argument("--planted", action="store_true", help="bugs that must turn it red")
     parser.add_argument("--seed", type=int, help="of payloads and faults; default: a random one")
-    names = [story.name for story in STORIES] + [FAULTS]
+    names = [story.name for story in STORIES] + [FAULTS, IDLE]
     parser.add_argument("--only", action="append", choices=names, help="default: every story")
     parser.add_argument("--json", type=Path, default=Path("build/proof/pulsar.json"))
     parser.add_argument("--require", action="store_true", help="fail where tools are missing")
@@ -90,6 +92,9 @@ def run(world: World, only: tuple[str, ...]) -> None:
     if not only or FAULTS in only:
         with world.reported(FAULTS, *ERRORS):
             faults(world)
+    if not only or IDLE in only:
+        with world.reported(IDLE, *ERRORS):
+            idle_crash(world)
     for story in wanted:
         if story.at_last is not None and story.name in begun:
             with world.reported(story.name, *ERRORS):

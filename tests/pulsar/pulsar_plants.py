@@ -47,8 +47,8 @@ FENCES_NOBODY: Final = planted(
     "a writer that was fenced is let write on",
     stands_for=("a fence that keeps nobody out",),
     file=ADMISSION,
-    old="        return self.fenced or self.limbo or self.behind_boundary or self.deleted\n",
-    new="        return self.limbo or self.behind_boundary or self.deleted\n",
+    old="    if facts.deleted or (facts.fenced and not is_recovery):\n",
+    new="    if facts.deleted:\n",
 )
 MUTANTS: Final[tuple[Mutant, ...]] = (
     FORGETS,
