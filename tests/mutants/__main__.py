@@ -27,7 +27,8 @@ from mutant_simulation import simulate, violations
 
 def main() -> int:
     arguments = _arguments()
-    mutants = [m for m in MUTANTS if arguments.only in m.name]
+    number, of = map(int, arguments.part.split("/"))
+    mutants = [m for m in MUTANTS if arguments.only in m.name][number - 1 :: of]
     if not mutants:
         print(f"no mutant has {arguments.only!r} in its name: see --list", file=sys.stderr)
         return 2
@@ -50,6 +51,9 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tests/mutants", description=__doc__)
     parser.add_argument("--only", default="", metavar="NAME", help="those with NAME in their name")
+    parser.add_argument(
+        "--part", default="1/1", metavar="NUMBER/OF", help="each OF-th of them, from NUMBER on"
+    )
     parser.add_argument("--list", action="store_true", help="what there is, without running it")
     parser.add_argument("--workers", type=int, default=2, help="processes at once")
     parser.add_argument("--json", type=Path, help="where the figures go")
