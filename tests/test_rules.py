@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from model_mutants import MUTANTS as MODEL_MUTANTS
+from model_runs import PLANTED
 from mutant_catalogue import MUTANTS
 from pages import PATH, ROOT, text_of
 
@@ -43,7 +43,7 @@ def test_every_planted_bug_on_the_page_is_in_the_catalogue() -> None:
 
 def test_every_rule_of_the_model_on_the_page_is_one_of_its_mutants() -> None:
     named = set(MODEL_NAME.findall(text_of(RULES)))
-    assert named and named <= {mutant.name for mutant in MODEL_MUTANTS}
+    assert named and named <= {mutant.name for mutant in PLANTED}
 
 
 @pytest.mark.parametrize("number", [number for number in NUMBERS if number[0] == "S"])

@@ -210,7 +210,7 @@ def _is_refused(after: After, ledger_id: LedgerId) -> bool:
     facts = after.facts(ledger_id)
     key = facts.master_key or b"k" * 20
     ruling = rule_add(facts, master_key=key, is_recovery=False, is_writable=True)
-    return ruling.status is Status.FENCED
+    return ruling.status in (Status.FENCED, Status.READ_ONLY)
 
 
 def marks_hold(after: After) -> Iterator[str]:

@@ -157,6 +157,16 @@ NOTES: Final = (
 )
 """The ways in which a note may lie (docs/decisions/2026-11-27-dirty-notes.md)."""
 
+WRITERS: Final = (
+    "limbo goes while the bookie is named",
+    "limbo goes without earlier fragments",
+    "limbo that nothing ends",
+    "a writer that could go on is cut off",
+    "more copied than was forgotten",
+    "a loss that is none",
+)
+"""Where a ledger outlives a crash (docs/decisions/2026-11-28-writers-live-on.md)."""
+
 DANGERS: Final = frozenset(
-    (*MODEL_ROWS, *SCENARIOS, *ISSUE, *KIND_REVIEW, *REVIEW, *CLASSES, *NOTES)
+    (*MODEL_ROWS, *SCENARIOS, *ISSUE, *KIND_REVIEW, *REVIEW, *CLASSES, *NOTES, *WRITERS)
 )

@@ -15,6 +15,7 @@ import mutants_notes
 import mutants_recovery
 import mutants_repair
 import mutants_ways
+import mutants_writers
 from mutant import Mutant
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
@@ -31,4 +32,5 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *mutants_budget.MUTANTS,
     *mutants_bounds.MUTANTS,
     *mutants_ways.MUTANTS,
+    *mutants_writers.MUTANTS,
 )

@@ -13,7 +13,6 @@ LISTING: Final = "bookie/src/bookie/metadata/naming.py"
 MARKING: Final = "bookie/src/bookie/boot/boundary_marks.py"
 MARKS: Final = "bookie/src/bookie/server/marks.py"
 OPENING: Final = "bookie/src/bookie/storage/opening.py"
-RECORDS: Final = "bookie/src/bookie/storage/records.py"
 SESSION: Final = "bookie/src/bookie/metadata/session.py"
 VERDICTS: Final = "bookie/src/bookie/boot/verdicts.py"
 
@@ -23,6 +22,7 @@ BOOTS: Final = "tests/bookie/boot/test_boot.py::"
 DISKS: Final = "tests/bookie/boot/test_boot_disks.py::"
 LIVES: Final = "tests/bookie/server/test_lifecycle.py::"
 FILES: Final = "tests/bookie/boot/test_identity_files.py::"
+CLEARING: Final = "tests/bookie/protocol/test_clearing.py::"
 
 DIES_AT_BOOT: Final = (
     BOOTS + "test_s26_a_boot_that_dies_leaves_the_older_markers_and_the_next_marks_all"
@@ -37,7 +37,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         file=LEDGERS,
         old="        self.fence = union([self.fence, boundary])\n",
         new="",
-        also=(Patch(RECORDS, "limbo=True, fenced=True, mark_epoch", "limbo=True, mark_epoch"),),
         model="no-boundary-disks-lost",
         tests=(
             MARKED + "test_s1_s24_a_ledger_closed_before_the_boot_refuses_its_old_writer",
@@ -122,16 +121,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         old="if is_undecided and not metadata.is_closed:",
         new='if in_limbo and metadata.state.value == "OPEN":',
         model="limbo-cleared-in-recovery",
-        tests=(
-            "tests/bookie/protocol/test_clearing.py::test_limbo_stays_until_the_ledger_is_closed",
-        ),
+        tests=(CLEARING + "test_limbo_stays_while_a_recoverer_may_have_chosen_the_bookie_again",),
     ),
     planted(
         "an unchecked mark may go while a recoverer may have chosen the bookie",
         stands_for=("S37 one-time metadata cache",),
         file=CLEAR,
-        old="is_undecided = in_limbo or (was_recovering and is_recovering)",
-        new="is_undecided = in_limbo",
+        old="is_undecided = is_awaited or (was_recovering and is_recovering)",
+        new="is_undecided = is_awaited",
         model="unchecked-cleared-in-recovery",
         tests=(
             MARKED

@@ -4,10 +4,10 @@ import ast
 from functools import cache
 from pathlib import Path
 
-import model_mutants
 import pytest
-from dangers import CLASSES, DANGERS, ISSUE, MODEL_ROWS, NOTES, REVIEW, SCENARIOS
+from dangers import CLASSES, DANGERS, ISSUE, MODEL_ROWS, NOTES, REVIEW, SCENARIOS, WRITERS
 from model_mutants import NOTHING
+from model_runs import PLANTED
 from mutant import Mutant
 from mutant_catalogue import MUTANTS
 from mutant_overlay import ROOT, StaleMutantError, check_fit, replaced_once
@@ -55,7 +55,9 @@ def test_a_mutant_stands_for_known_dangers_only() -> None:
     assert all(mutant.stands_for and mutant.caught_by for mutant in MUTANTS)
 
 
-@pytest.mark.parametrize("danger", (*MODEL_ROWS, *SCENARIOS, *ISSUE, *REVIEW, *CLASSES, *NOTES))
+@pytest.mark.parametrize(
+    "danger", (*MODEL_ROWS, *SCENARIOS, *ISSUE, *REVIEW, *CLASSES, *NOTES, *WRITERS)
+)
 def test_every_danger_has_a_mutant(danger: str) -> None:
     assert any(danger in mutant.stands_for for mutant in MUTANTS)
 
@@ -78,7 +80,7 @@ def test_every_named_test_exists() -> None:
 
 
 def test_every_model_mutant_named_is_one_that_the_model_sees() -> None:
-    seen = {mutant.name for mutant in model_mutants.MUTANTS if mutant.expects != NOTHING}
+    seen = {mutant.name for mutant in PLANTED if mutant.expects != NOTHING}
     assert {name for mutant in MUTANTS for name in mutant.model_mutants} <= seen
 
 

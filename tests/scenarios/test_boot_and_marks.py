@@ -75,7 +75,7 @@ async def test_s1_s24_a_ledger_closed_before_the_boot_refuses_its_old_writer(lab
     await lab.add(ledger, 0)
     lab.kill()
     await close_ledger(lab, ledger, 0)
-    assert normal_add(await lab.boot(), ledger) is Status.FENCED
+    assert normal_add(await lab.boot(), ledger) is Status.READ_ONLY
 
 
 async def test_s40_a_deleted_ledger_refuses_its_old_writer(lab: BootLab) -> None:
@@ -101,7 +101,7 @@ async def test_s40_also_when_the_disk_with_the_tombstone_is_gone(lab: BootLab) -
     for place in (0, 1, 2):
         lab.wipe(place)
     lab.lease_wait_s = 0.0  # nothing proves any more that the former process is gone
-    assert normal_add(await lab.boot(), ledger) is Status.FENCED
+    assert normal_add(await lab.boot(), ledger) is Status.READ_ONLY
 
 
 async def test_s46_a_ledger_that_names_this_bookie_nowhere_refuses_its_old_writer(
@@ -111,7 +111,7 @@ async def test_s46_a_ledger_that_names_this_bookie_nowhere_refuses_its_old_write
     ledger = await lab.ledger()
     await close_ledger(lab, ledger, 0, [Fragment(EntryId(0), OTHERS)])
     lab.kill()
-    assert normal_add(await lab.boot(), ledger) is Status.FENCED
+    assert normal_add(await lab.boot(), ledger) is Status.READ_ONLY
 
 
 async def test_a_ledger_made_after_the_boot_takes_adds(lab: BootLab) -> None:
@@ -221,7 +221,7 @@ async def test_s29_the_check_goes_on_when_the_journal_is_switched_on(lab: BootLa
     ledger = await lab.ledger()
     lab.kill()
     booted = await lab.boot(mode=DurabilityMode.JOURNAL)
-    assert normal_add(booted, ledger) is Status.FENCED
+    assert normal_add(booted, ledger) is Status.READ_ONLY
     assert absent_status(facts(booted, ledger)) is Status.UNKNOWN
 
 
@@ -245,7 +245,7 @@ async def test_s26_wherever_a_boot_dies_the_next_one_denies_nothing(
     lab.disk = lab.disk.crash(step)
     booted = await lab.boot()
     assert booted.storage.limbo_ledgers() == [ledger]
-    assert normal_add(booted, ledger) is Status.FENCED
+    assert normal_add(booted, ledger) is Status.READ_ONLY
     lab.end()
 
 
@@ -296,7 +296,7 @@ async def test_s39_wherever_the_boot_on_a_new_disk_dies_nothing_is_denied(
     for ledger in ledgers:
         whole = booted.storage.held(ledger) == ids((0, 2))
         assert whole or absent_status(facts(booted, ledger)) is Status.UNKNOWN
-        assert normal_add(booted, ledger) is Status.FENCED
+        assert normal_add(booted, ledger) is Status.READ_ONLY
     lab.end()
 
 

@@ -12,6 +12,7 @@ from bookie.protocol.ledger import Fragment
 from bookie.protocol.status import Status
 from bookie.server.lifecycle import ExitCode
 from bookie.testing.disk import SimDisk
+from bookie.wire.admin import bookie_admin_pb2 as pb
 from server_lab import ENSEMBLE, ME, ServerLab
 
 OTHERS = tuple(map(BookieId, ("bookie-1", "bookie-2", "bookie-3")))
@@ -38,7 +39,22 @@ async def test_s1_s24_also_when_its_fence_request_never_arrived(server: ServerLa
     await server.add(ledger, 0)
     await server.close_ledger(ledger, 0)  # the others were fenced, that was enough
     await server.restart()
-    assert await server.add(ledger, 1) is Status.FENCED
+    assert await server.add(ledger, 1) is Status.READ_ONLY
+
+
+async def test_s1_once_the_limbo_of_an_open_ledger_has_ended_its_old_writer_is_refused(
+    server: ServerLab,
+) -> None:
+    ledger = await server.ledger()
+    await server.add(ledger, 0)
+    await server.restart()
+    assert await server.add(ledger, 1) is Status.READ_ONLY
+    found = await server.store.read_ledger(ledger)
+    elsewhere = found.value.with_fragments([Fragment(EntryId(0), OTHERS)])
+    await server.store.write_ledger(elsewhere, version=found.version)
+    [answer] = (await server.call("ClearLimbo", pb.ClearLimboRequest(ledger_ids=[ledger]))).results
+    assert answer.cleared and await server.add(ledger, 1) is Status.FENCED
+    assert await server.absent(ledger, 1) in (Status.NO_SUCH_ENTRY, Status.NO_SUCH_LEDGER)
 
 
 async def test_s1_where_the_boot_fences_nothing_the_fence_itself_outlives_the_crash(
@@ -60,7 +76,7 @@ async def test_s46_the_bookie_that_a_recoverer_replaced_refuses_too(server: Serv
     await server.store.write_ledger(without, version=found.version)
     server.wipe_on_kill = (0, 1, 2)  # its fence goes with the disks
     await server.restart()
-    assert await server.add(ledger, 1) is Status.FENCED
+    assert await server.add(ledger, 1) is Status.READ_ONLY
 
 
 async def test_s38_a_ledger_that_it_was_just_brought_into_is_in_limbo(server: ServerLab) -> None:
@@ -69,7 +85,7 @@ async def test_s38_a_ledger_that_it_was_just_brought_into_is_in_limbo(server: Se
     assert await server.add(ledger, 5) is Status.OK
     await server.restart()
     assert await server.absent(ledger, 5) is Status.UNKNOWN
-    assert await server.add(ledger, 6) is Status.FENCED
+    assert await server.add(ledger, 6) is Status.READ_ONLY
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
@@ -86,7 +102,7 @@ async def test_s39_one_lost_directory_makes_every_absence_unknown(
     for ledger in (*ledgers, closed):
         assert await server.absent_now(ledger, 0) in (Status.OK, Status.UNKNOWN)
         assert await server.absent(ledger, 7) is Status.UNKNOWN
-        assert await server.add(ledger, 7) is Status.FENCED
+        assert await server.add(ledger, 7) is Status.READ_ONLY
 
 
 async def test_s40_a_deleted_ledger_is_refused_after_the_crash(server: ServerLab) -> None:
@@ -96,7 +112,7 @@ async def test_s40_a_deleted_ledger_is_refused_after_the_crash(server: ServerLab
     await server.store.delete_ledger(ledger)
     server.wipe_on_kill = (0, 1, 2)
     await server.restart()
-    assert await server.add(ledger, 1) is Status.FENCED
+    assert await server.add(ledger, 1) is Status.READ_ONLY
 
 
 async def test_s29_a_crash_without_a_journal_is_checked_by_a_boot_with_one(

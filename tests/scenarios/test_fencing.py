@@ -133,7 +133,7 @@ async def test_s24_a_ledger_closed_before_the_boot_refuses_adds_too() -> None:
     ledgers.fleet[1].crash(wipe=True)
     assert (await ledgers.metadata()).is_closed
     await ledgers.fleet[1].boot(ledgers.store)
-    assert ledgers.put(1, 1) == [Status.FENCED]
+    assert ledgers.put(1, 1) == [Status.READ_ONLY]
     assert await late_add(ledgers, writer) == [0]
     # Catches: a boot that fences non-closed ledgers only.
 

@@ -21,7 +21,7 @@ from bookie.testing.metadata import FaultyStore
 
 PASSWORD = b"secret"
 AUDIT = AuditSettings(grace_s=0.0, recheck_s=None)
-SETTINGS = RepairSettings(audit=AUDIT)
+SETTINGS = RepairSettings(audit=AUDIT, writer_grace_s=0)
 
 
 def payload(entry_id: int) -> bytes:
@@ -120,6 +120,18 @@ class RepairLab:
             self.fleet[number].crash(wipe=wipe)
         for number in numbers:
             await self.fleet[number].boot(self.store)
+
+    async def moves_on(self, ledger_id: LedgerId, first: int, *numbers: int) -> None:
+        """The ledger's writer begins a fragment on these bookies."""
+        found = await self.store.read_ledger(ledger_id)
+        fragment = Fragment(EntryId(first), tuple(self.ids[number] for number in numbers))
+        changed = found.value.with_fragments((*found.value.fragments, fragment))
+        await self.store.write_ledger(changed, version=found.version)
+
+    async def marks(self) -> int:
+        """How many marks all bookies have."""
+        found = [await self.control.list_marks(bookie_id) for bookie_id in self.ids]
+        return sum(len(one.marks) for one in found)
 
     def held(self, number: int, ledger_id: LedgerId) -> list[EntryId]:
         return self.fleet[number].held(ledger_id)

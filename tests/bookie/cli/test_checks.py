@@ -360,3 +360,10 @@ def test_nothing_is_proven_of_a_ledger_that_does_not_exist(cli: CliLab) -> None:
     told = cli.bookie("audit", "--ledger", metadata.ledger_id, "--ledger", 99)
     assert told.exit_code == 1 and "ledger 99 does not exist" in told.stderr
     assert cli.bookie("audit", "--ledger", metadata.ledger_id).exit_code == 0
+
+
+def test_the_grace_of_writers_is_said_and_can_be_set(cli: CliLab) -> None:
+    made(cli, 5, last=None, flush=False)
+    crash(cli, 1)
+    done = cli.bookie("repair", "--engine", "inline", "--writer-grace", "0.001", "--progress")
+    assert "0.001 s for writers: ledger" in done.output

@@ -97,6 +97,14 @@ async def test_nobody_who_failed_a_moment_ago_replaces_anybody() -> None:
     assert await lab.placement.replace(B[:3], [0]) == {0: B[3]}
 
 
+async def test_who_refuses_a_ledger_replaces_nobody_in_it() -> None:
+    lab = await Lab().register(5)
+    for _ in range(20):
+        chosen = await lab.placement.replace(B[:3], [0], refusing={B[3]})
+        assert chosen == {0: B[4]}
+    assert await lab.placement.replace(B[:3], [0], refusing={B[0], B[3], B[4]}) == {}
+
+
 async def test_a_member_gets_its_own_position_back_only_when_nobody_else_is_there() -> None:
     lab = await Lab().register(4)
     assert await lab.placement.replace(B[:3], [0]) == {0: B[3]}

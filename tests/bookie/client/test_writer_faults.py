@@ -4,6 +4,8 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from bookie.client.placement import COOL_S, QUARANTINE_S
+from bookie.client.writer import REFUSED_S
 from bookie.errors import (
     LedgerClosedError,
     LedgerFencedError,
@@ -94,6 +96,43 @@ async def test_bookies_that_refuse_at_once_are_not_asked_in_a_hot_loop(status: S
     assert clock() - began < STALL_S + 10
     assert len(lab.fleet.calls) < 10 * STALL_S
     assert len((await lab.stored(writer)).fragments) == 1
+
+
+@in_virtual_time
+async def test_a_bookie_that_refused_the_ledger_is_not_taken_again_when_another_fails() -> None:
+    lab = WriterLab(5)
+    writer = await lab.writer()
+    refusing = lab.member(writer, 0)
+    lab.fleet[refusing].refuse_adds = Status.READ_ONLY
+    await writer.append(b"x")
+    await asyncio.sleep(QUARANTINE_S + 1)
+    for _ in range(4):
+        await asyncio.sleep(COOL_S + 1)
+        lab.down(failed := lab.member(writer, 1))
+        await writer.append(b"x")
+        lab.up(failed)
+        assert refusing not in (await lab.stored(writer)).last_fragment.ensemble
+    await asyncio.sleep(REFUSED_S)
+    lab.fleet[refusing].refuse_adds = None
+    kept = {lab.member(writer, 0), lab.member(writer, 2), refusing}
+    lab.down(*(set(lab.fleet.ids) - kept))
+    for _ in range(2):
+        await writer.append(b"x")
+        await asyncio.sleep(COOL_S)
+    assert refusing in (await lab.stored(writer)).last_fragment.ensemble, "it is asked again later"
+
+
+@in_virtual_time
+async def test_a_writer_does_not_go_from_one_bookie_that_refuses_to_the_next_for_ever() -> None:
+    lab = WriterLab(5)
+    writer = await lab.writer()
+    spares = set(lab.fleet.ids) - set(writer.metadata.last_fragment.ensemble)
+    for bookie_id in (lab.member(writer, 0), *spares):
+        lab.fleet[bookie_id].refuse_adds = Status.READ_ONLY
+    for _ in range(300):
+        await asyncio.sleep(0.1)
+        await writer.append(b"x")
+    assert len((await lab.stored(writer)).fragments) <= 4
 
 
 @in_virtual_time

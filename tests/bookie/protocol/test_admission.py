@@ -22,8 +22,8 @@ NEVER_SEEN = LedgerFacts()
 ORDINARY = LedgerFacts(is_known=True, master_key=KEY, lac=EntryId(4), last_entry_id=EntryId(5))
 FENCED = ORDINARY._replace(fenced=True)
 BEHIND = ORDINARY._replace(behind_boundary=True)
-LIMBO = ORDINARY._replace(fenced=True, limbo=True, behind_boundary=True)
-LIMBO_UNSEEN = LedgerFacts(is_known=True, fenced=True, limbo=True, behind_boundary=True)
+LIMBO = ORDINARY._replace(limbo=True, behind_boundary=True)
+LIMBO_UNSEEN = LedgerFacts(is_known=True, limbo=True, behind_boundary=True)
 UNCHECKED = BEHIND._replace(unchecked=True)
 UNCHECKED_UNSEEN = LedgerFacts(unchecked=True, behind_boundary=True)
 DELETED = ORDINARY._replace(fenced=True, deleted=True)
@@ -40,9 +40,12 @@ def add(facts: LedgerFacts, *, recovery: bool = False, writable: bool = True) ->
         (ORDINARY, Status.OK, Status.OK),
         (FENCED, Status.FENCED, Status.OK),
         (BEHIND, Status.FENCED, Status.OK),
-        (LIMBO, Status.FENCED, Status.OK),
-        (UNCHECKED, Status.FENCED, Status.OK),
-        (UNCHECKED_UNSEEN, Status.FENCED, Status.OK),
+        (LIMBO, Status.READ_ONLY, Status.OK),
+        (LIMBO._replace(fenced=True), Status.FENCED, Status.OK),
+        (UNCHECKED, Status.READ_ONLY, Status.OK),
+        (UNCHECKED._replace(fenced=True), Status.FENCED, Status.OK),
+        (UNCHECKED_UNSEEN, Status.READ_ONLY, Status.OK),
+        (UNCHECKED_UNSEEN._replace(fenced=True), Status.FENCED, Status.OK),
         (DELETED, Status.FENCED, Status.FENCED),
     ],
 )
@@ -116,9 +119,10 @@ def test_an_entry_that_a_crash_may_take_is_noted_whoever_writes_it(recovery: boo
     assert first == Ruling(Status.OK, learn_key=True, note=True)
 
 
-@pytest.mark.parametrize("facts", [FENCED, BEHIND, LIMBO, DELETED])
+@pytest.mark.parametrize("facts", [FENCED, BEHIND, LIMBO, UNCHECKED, DELETED])
 def test_a_refused_add_is_not_noted(facts: LedgerFacts) -> None:
-    assert add(facts._replace(is_noted=False)) == Ruling(Status.FENCED)
+    ruling = add(facts._replace(is_noted=False))
+    assert ruling.status in (Status.FENCED, Status.READ_ONLY) and not ruling.note
 
 
 def test_a_known_key_is_not_learned_again() -> None:
@@ -196,11 +200,24 @@ def test_of_a_ledger_never_seen_nothing_is_known() -> None:
     assert NEVER_SEEN.is_leased and not NEVER_SEEN.is_here and not NEVER_SEEN.may_have_forgotten
 
 
-@pytest.mark.parametrize("mark", ["fenced", "limbo", "behind_boundary", "deleted"])
-def test_r24_each_mark_alone_stops_the_writer(mark: str) -> None:
+@pytest.mark.parametrize("mark", ["fenced", "deleted"])
+def test_r24_a_fence_of_a_client_and_a_tombstone_each_end_the_writer(mark: str) -> None:
+    ended = LedgerFacts(is_known=True, master_key=KEY, **{mark: True})
+    for facts in (ended, ended._replace(limbo=True, behind_boundary=True)):
+        assert add(facts) == add(facts, writable=False) == Ruling(Status.FENCED)
+
+
+@pytest.mark.parametrize("mark", ["limbo", "unchecked"])
+def test_r24_each_mark_of_an_unclean_boot_alone_keeps_adds_out_and_ends_nobody(mark: str) -> None:
     facts = LedgerFacts(is_known=True, master_key=KEY, **{mark: True})
-    assert facts.refuses_its_writer and add(facts) == Ruling(Status.FENCED)
-    assert not LedgerFacts(is_known=True, master_key=KEY, unchecked=True).refuses_its_writer
+    assert add(facts) == add(facts._replace(behind_boundary=True)) == Ruling(Status.READ_ONLY)
+
+
+def test_r24_once_the_check_has_ended_the_boundary_ends_who_comes_later() -> None:
+    facts = LedgerFacts(is_known=True, master_key=KEY, behind_boundary=True)
+    assert add(facts) == Ruling(Status.FENCED)
+    assert add(facts, writable=False) == Ruling(Status.READ_ONLY), "its writer may go on elsewhere"
+    assert add(facts, recovery=True).is_ok
 
 
 @pytest.mark.parametrize("key", [None, b"", KEY])

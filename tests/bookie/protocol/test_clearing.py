@@ -10,6 +10,7 @@ from bookie.protocol.clearing import (
     ClearReason,
     ClearVerdict,
     Retraction,
+    found_losses,
     judge_clear,
     judge_retraction,
     must_hold,
@@ -55,16 +56,26 @@ def judge(
 
 
 @pytest.mark.parametrize("as_state", [lambda m: m, LedgerMetadata.in_recovery])
-def test_limbo_stays_until_the_ledger_is_closed(
+def test_limbo_stays_while_the_last_fragment_of_a_ledger_that_is_not_closed_names_the_bookie(
     as_state: Callable[[LedgerMetadata], LedgerMetadata],
 ) -> None:
-    verdict = judge(as_state(ledger((0, WITH))), ids((0, 9)))
+    verdict = judge(as_state(ledger((0, WITHOUT), (5, WITH))), ids((0, 9)))
     assert verdict.reason is ClearReason.NOT_CLOSED
-    assert "recover it first" in verdict.message
+    assert "its writer replaces it, or recover the ledger" in verdict.message
 
 
-def test_limbo_of_an_open_ledger_stays_even_when_its_last_fragment_is_elsewhere() -> None:
-    assert judge(ledger((0, WITH), (5, WITHOUT)), ids((0, 4))).reason is ClearReason.NOT_CLOSED
+def test_limbo_ends_once_the_writer_has_replaced_the_bookie_which_has_all_before_that() -> None:
+    replaced = ledger((0, WITH), (5, WITHOUT))
+    assert judge(replaced, ids((0, 4))).may_clear
+    short = judge(replaced, ids((0, 2), (4, 4)))
+    assert (short.reason, short.missing) == (MISSING, 1)
+
+
+def test_limbo_stays_while_a_recoverer_may_have_chosen_the_bookie_again() -> None:
+    recovering = ledger((0, WITH), (5, WITHOUT)).in_recovery()
+    assert judge(recovering, ids((0, 9))).reason is ClearReason.NOT_CLOSED
+    never_chosen = judge(recovering, ids((0, 9)), was_recovering=False)
+    assert never_chosen.reason is ClearReason.NOT_CLOSED
 
 
 def test_a_closed_ledger_is_cleared_when_every_entry_is_here() -> None:
@@ -365,3 +376,9 @@ def test_unknown_is_never_negative_after_a_record_was_taken_back(
         assert must_hold(metadata, B0) - held <= lost - entries
     if done.into_limbo:
         assert state != "OPEN" and not judge(metadata, held, lost - entries).may_clear
+
+
+def test_only_what_is_here_and_within_a_closed_end_is_found_of_what_was_lost() -> None:
+    lost, held = ids((2, 5), (12, 12)), ids((3, 3), (7, 7), (12, 12))
+    assert found_losses(closed(9), lost, held=held) == ids((3, 3))
+    assert found_losses(ledger((0, WITH)), lost, held=held).is_empty

@@ -161,7 +161,7 @@ async def test_availability_in_limbo_is_what_is_there_and_unknown(server: Server
     asked = pb.GetAvailabilityRequest(ledger_ids=[ledger, 999])
     known, unseen = (await server.call("GetAvailability", asked)).ledgers
     assert EntrySet.decode(known.entries) == EntrySet.from_ranges([(0, 2), (5, 5)])
-    assert (known.status, known.limbo, known.fenced) == (Status.UNKNOWN, True, True)
+    assert (known.status, known.limbo, known.fenced) == (Status.UNKNOWN, True, False)
     assert (unseen.status, unseen.limbo) == (Status.NO_SUCH_LEDGER, False)
 
 

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 from bookie.boot.boot import Booted
-from bookie.errors import StorageError
+from bookie.errors import StorageError, UnavailableError
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.metadata.store import Versioned
 from bookie.protocol.availability import EMPTY, EntrySet
@@ -39,6 +39,10 @@ def judge(lab: BootLab, booted: Booted) -> Marks:
         state=BookieState(ME),
         unchecked=set(booted.unchecked),
     )
+
+
+async def is_away(_operation: str) -> None:
+    raise UnavailableError("the store does not answer")
 
 
 async def begin_recovery(lab: BootLab, ledger_id: LedgerId) -> None:
@@ -287,6 +291,68 @@ async def test_a_loss_is_not_taken_back_without_a_reason_or_of_other_entries(lab
     assert not (await marks.retract_loss(wrong(ledger, EntrySet.from_ranges([(1, 9)])))).entries
     assert (await marks.retract_loss(wrong(ledger, EMPTY))).entries == EMPTY
     assert marks.losses_count == 1
+
+
+async def test_an_entry_that_turns_up_takes_its_loss_record_back_with_the_next_flush(
+    lab: BootLab,
+) -> None:
+    marks, ledger = await cleared_by_a_record(lab)
+    await marks.flush()
+    assert marks.losses_count == 1, "nothing is here yet"
+    await lab.add(ledger, 0, 1, recovery=True)
+    await marks.flush()
+    [found] = await marks.availability([ledger])
+    assert not marks.losses_count and found.lost.is_empty and not found.limbo
+    marks = await unclean(lab)
+    assert not marks.losses_count, "durably"
+
+
+async def test_flushes_at_once_take_a_record_back_once(lab: BootLab) -> None:
+    marks, ledger = await cleared_by_a_record(lab)
+    await lab.add(ledger, 0, 1, recovery=True)
+    await asyncio.gather(*(marks.flush() for _ in range(3)))
+    assert not marks.losses_count
+
+
+async def test_a_record_of_a_ledger_that_nobody_can_read_keeps_no_other(lab: BootLab) -> None:
+    marks, ledger = await cleared_by_a_record(lab)
+    unreadable = await lab.ledger(closed_at=0)
+    everybody = frozenset[str](ENSEMBLE)
+    lost = LossRequest(unreadable, EntrySet.from_ids([0]), False, "all denied it", everybody)
+    assert await marks.record_loss(lost) == ""
+    for one in (ledger, unreadable):
+        await lab.add(one, 0, 1, recovery=True)
+    lab.cluster.garbled.add(min(ledger, unreadable))
+    await marks.flush()
+    assert marks.storage.lossy_ledgers() == [min(ledger, unreadable)]
+
+
+async def test_what_a_person_gave_up_beyond_the_end_stays_lost_though_it_turns_up(
+    lab: BootLab,
+) -> None:
+    marks, ledger = await cleared_by_a_record(lab)
+    found = await lab.store.read_ledger(ledger)
+    ended = replace(found.value, last_entry_id=NO_ENTRY, custom={ACCEPTED_LOSS_KEY: b"-1"})
+    await lab.store.write_ledger(ended, version=found.version)
+    await lab.add(ledger, 0, 1, recovery=True)
+    await marks.flush()
+    assert marks.losses_count == 1
+
+
+@pytest.mark.parametrize("trouble", ["deleted", "unreadable", "away"])
+async def test_a_record_stays_while_nobody_knows_its_ledger_and_the_flush_is_done(
+    lab: BootLab, trouble: str
+) -> None:
+    marks, ledger = await cleared_by_a_record(lab)
+    await lab.add(ledger, 0, 1, recovery=True)
+    if trouble == "deleted":
+        await lab.store.delete_ledger(ledger)
+    elif trouble == "unreadable":
+        lab.cluster.garbled.add(ledger)
+    else:
+        marks.store = FaultyStore(lab.store)
+        marks.store.before = is_away
+    assert await marks.flush() > 0 and marks.losses_count == 1
 
 
 async def test_a_loss_beyond_an_end_that_a_person_accepted_stays_on_record(lab: BootLab) -> None:

@@ -62,8 +62,8 @@ async def test_they_are_counted_as_others(server: ServerLab) -> None:
 
 async def test_after_an_unclean_boot_is_marked_they_are_refused(server: ServerLab) -> None:
     ledger = await appended(server)
-    storage_of(server).maintenance.mark(Boundary(7, ledger), [], unchecked=False)
-    assert await server.add(ledger, ENTRIES) is Status.FENCED
+    storage_of(server).maintenance.mark(Boundary(7, ledger), [], unchecked=True)
+    assert await server.add(ledger, ENTRIES) is Status.READ_ONLY
 
 
 async def test_they_wait_for_facts_of_the_ledger_that_are_on_their_way(
@@ -216,11 +216,15 @@ CHANGES: dict[str, tuple[Callable[[Lab], object], Status]] = {
         lambda lab: lab.storage.maintenance.mark(Boundary(2, LedgerId(7)), [], unchecked=False),
         Status.FENCED,
     ),
+    "unchecked": (
+        lambda lab: lab.storage.maintenance.mark(Boundary(2, LedgerId(7)), [], unchecked=True),
+        Status.READ_ONLY,
+    ),
     "limbo": (
         lambda lab: lab.storage.maintenance.mark(
-            Boundary(1, LedgerId(1)), [LedgerId(7)], unchecked=True
+            Boundary(1, LedgerId(7)), [LedgerId(7)], unchecked=True
         ),
-        Status.FENCED,
+        Status.READ_ONLY,
     ),
     "deletion": (lambda lab: lab.storage.maintenance.delete_ledgers([LedgerId(7)]), Status.FENCED),
     "read-only": (

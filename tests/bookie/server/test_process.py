@@ -113,7 +113,7 @@ async def test_a_killed_process_boots_unclean_in_limbo_and_a_stopped_one_clean(
         return await outside.absent(ledger, 0) is Status.UNKNOWN
 
     await until(unknown)
-    assert await outside.add(ledger, 100) is Status.FENCED
+    assert await outside.add(ledger, 100) is Status.READ_ONLY
     assert process.stop() == 0
     process.start()
     found = await outside.serving()

@@ -431,7 +431,7 @@ async def test_s42_in_limbo_nothing_is_denied_on_any_path(server: ServerLab) -> 
 async def test_in_limbo_recovery_adds_alone_are_taken_and_served(server: ServerLab) -> None:
     ledger = await server.ledger()
     await server.restart()
-    assert await server.add(ledger, 0) is Status.FENCED
+    assert await server.add(ledger, 0) is Status.READ_ONLY
     assert await server.add(ledger, 0, 2, recovery=True) is Status.OK
     assert await server.held(ledger, 0, 5) == [0, 1]
     assert await server.absent(ledger, 2) is Status.UNKNOWN

@@ -213,7 +213,7 @@ async def test_s42_in_limbo_recovery_adds_alone_are_taken(stock: StockLab) -> No
     ledger = await stock.server.ledger()
     await stock.server.restart()
     make = stock.frames.add
-    assert (await stock.ask(make(ledger, 0)))[0].outcome is Outcome.FENCED
+    assert (await stock.ask(make(ledger, 0)))[0].outcome is Outcome.READ_ONLY
     assert (await stock.ask(make(ledger, 0, recovery=True)))[0].outcome is OK
 
 

@@ -12,7 +12,7 @@ L7, L8 = LedgerId(7), LedgerId(8)
 def test_a_mark_is_listed_until_it_is_cleared() -> None:
     ledgers = Ledgers()
     marked = ledgers.mark(L7, 3)
-    assert marked.fenced and ledgers.limbo() == [L7]
+    assert not marked.fenced and ledgers.limbo() == [L7]
     ledgers.merge(replace(marked, limbo=False))
     assert ledgers.limbo() == []
 
@@ -30,3 +30,10 @@ def test_a_deleted_ledger_is_in_limbo_no_more() -> None:
     ledgers.mark(L7, 1)
     ledgers.bury(L8)
     assert ledgers.limbo() == [L7]
+
+
+def test_a_ledger_that_is_doubted_again_is_fenced_as_no_boundary_need_cover_it() -> None:
+    ledgers = Ledgers()
+    ledgers.merge(LedgerRecord(L7, checked_epoch=3))
+    doubted = ledgers.doubt(L7, 3)
+    assert doubted.limbo and doubted.fenced and not LedgerRecord(L7).marked(3).fenced

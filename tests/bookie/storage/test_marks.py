@@ -34,9 +34,24 @@ def test_marks_are_durable_when_mark_returns(kit: StorageKit) -> None:
     storage = kit.storage
     assert storage.boundary() == storage.unchecked_boundary() == BOUNDARY
     assert storage.limbo_ledgers() == [L7, L8]
-    marked = LedgerRecord(L7, master_key=b"k" * 20, fenced=True, limbo=True, mark_epoch=3)
+    marked = LedgerRecord(L7, master_key=b"k" * 20, limbo=True, mark_epoch=3)
     assert storage.record(L7) == marked
     storage.close()
+
+
+def test_a_mark_ends_no_writer_and_keeps_the_fence_of_a_client(kit: StorageKit) -> None:
+    kit.put(LedgerRecord(L8, fenced=True))
+    kit.storage.maintenance.mark(BOUNDARY, [L7, L8], unchecked=True)
+    kit = kit.after_power_cut()
+    records = [kit.storage.record(ledger_id) for ledger_id in (L7, L8)]
+    assert [record.fenced for record in records if record is not None] == [False, True]
+    kit.storage.close()
+
+
+def test_no_ledger_is_marked_that_the_boundary_does_not_cover(kit: StorageKit) -> None:
+    with pytest.raises(AssertionError):
+        kit.storage.maintenance.mark(BOUNDARY, [LedgerId(21)], unchecked=True)
+    kit.storage.close()
 
 
 def test_the_boundary_lies_in_every_directory_and_one_is_enough(kit: StorageKit) -> None:
@@ -55,7 +70,7 @@ def test_an_older_state_in_the_journal_takes_no_mark_back(kit: StorageKit) -> No
     kit = kit.after_power_cut()
     record = kit.storage.record(L7)
     assert kit.storage.report.replayed_records == 1
-    assert record is not None and record.limbo and record.fenced and record.explicit_lac == 1
+    assert record is not None and record.limbo and record.explicit_lac == 1
     kit.storage.close()
 
 

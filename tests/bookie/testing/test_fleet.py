@@ -89,7 +89,7 @@ async def test_a_crash_loses_what_was_not_flushed_and_boot_marks_limbo() -> None
     await fleet[0].boot(store)
     assert (await read(fleet, 0, 1)).absent is Status.UNKNOWN
     assert fleet[0].held(LEDGER) == [0]
-    assert await add(fleet, 2) is Status.FENCED
+    assert await add(fleet, 2) is Status.READ_ONLY
 
 
 async def test_a_range_larger_than_asked_for_is_answered_in_parts() -> None:

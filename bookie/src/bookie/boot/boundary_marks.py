@@ -36,15 +36,15 @@ async def list_existing(store: MetadataStore, bookie_id: BookieId) -> Existing:
     deleted ledger, or one whose creation is still on its way, is covered without being listed. A
     listed ledger above that id either has an explicit id and may be of any age, or was created
     since and has lost nothing. Only the clock of some other machine could tell the two apart, so
-    both are covered, and the undecided ones go into limbo. This bookie then refuses a writer that
-    began just now, which has to go on in another ledger; but no acknowledged entry is denied.
+    both are covered, and the undecided ones go into limbo. A writer that began just now then
+    has to replace this bookie; but no acknowledged entry is denied.
     """
     limit = await store.new_ledger_id()
     listing = await list_ledgers(store, bookie_id)
     if listing.unreadable:
         log.error(
-            "the metadata of %d ledgers cannot be read (%s): they are fenced and in limbo until it "
-            "is mended or the ledgers are deleted; the first: %s",
+            "the metadata of %d ledgers cannot be read (%s): they take no adds and are in limbo "
+            "until it is mended or the ledgers are deleted; the first: %s",
             len(listing.unreadable),
             named_ids(listing.unreadable),
             listing.unreadable[min(listing.unreadable)],
@@ -56,8 +56,8 @@ def only_unreadable(listing: Listing) -> Existing:
     """Reduce the listing to the ledgers whose metadata cannot be read.
 
     For a new bookie: those ledgers may name an earlier bookie of the same id, and no readable
-    ledger does. Writers of the other ledgers are about to choose this bookie, so it must not fence
-    those.
+    ledger does. Writers of the other ledgers are about to choose this bookie, so it must not
+    shut those out.
     """
     only = Listing(existing=list(listing.unreadable))
     only.take_unreadable(listing.unreadable)
@@ -65,8 +65,8 @@ def only_unreadable(listing: Listing) -> Existing:
 
 
 def mark_existing(storage: Storage, epoch: int, existing: Existing) -> None:
-    """Fence all these ledgers, put the undecided ones into limbo, and mark the rest unchecked.
-    Blocking.
+    """Keep adds out of all these ledgers, put the undecided ones into limbo, and mark the rest
+    unchecked. Blocking.
     """
     # A ledger on this bookie above the limit had an explicit id, and may be deleted by now (S40).
     known = {*existing.listing.existing, *storage.ledger_ids()}
@@ -89,7 +89,7 @@ def in_doubt(storage: Storage, every: Listing) -> frozenset[LedgerId]:
 
 
 def mark_noted(storage: Storage, epoch: int, every: Listing) -> Listing:
-    """Fence and mark as `mark_existing` does, but only the ledgers `in_doubt`; returns those that
+    """Mark as `mark_existing` does, but only the ledgers `in_doubt`; returns those that
     are listed. Blocking.
 
     The others are as they would be with a journal: the bookie has all that it ever acknowledged,

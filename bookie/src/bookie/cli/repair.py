@@ -10,7 +10,7 @@ from bookie.cli.option_groups import grouped, option
 from bookie.ids import BookieId
 from bookie.repair.jobs.repair_job import RepairRequest
 from bookie.repair.mend.copy import CopySettings
-from bookie.repair.mend.ledger_repair import RepairSettings
+from bookie.repair.mend.ledger_repair import WRITER_GRACE_S, RepairSettings
 from bookie.repair.runs import repair_cluster
 
 
@@ -28,6 +28,15 @@ class RepairOptions:
     every_ledger: bool = option(
         "--every-ledger", is_flag=True, help="Repair ledgers without marks as well."
     )
+    writer_grace: float = option(
+        "--writer-grace",
+        type=click.FloatRange(0, 86400),
+        default=WRITER_GRACE_S,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long the writer of a ledger in limbo may take to replace the bookie. After that "
+        "the ledger is recovered and closed.",
+    )
     checkpoint: str | None = option(
         "--checkpoint",
         metavar="metadata",
@@ -42,7 +51,9 @@ class RepairOptions:
             engine,
             every_ledger=self.every_ledger,
             settings=RepairSettings(
-                copy=CopySettings(bytes_per_second=rate), digests=digests.settings()
+                copy=CopySettings(bytes_per_second=rate),
+                digests=digests.settings(),
+                writer_grace_s=self.writer_grace,
             ),
             checkpoint=self.checkpoint is not None,
         )

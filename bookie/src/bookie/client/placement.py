@@ -7,6 +7,7 @@ that failed a moment ago only if there is no other.
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from bookie.errors import NotEnoughBookiesError
@@ -59,14 +60,16 @@ class Placement:
         positions: Sequence[int],
         *,
         write_quorum: int | None = None,
+        refusing: AbstractSet[BookieId] = frozenset(),
     ) -> dict[int, BookieId]:
         """Choose replacements for some or all of these positions; empty when there are none.
 
-        It takes no bookie that failed within `COOL_S`. If there is no other, a failed member that
-        is registered as writable gets its own position back.
+        It takes no bookie that failed within `COOL_S`, and none of those that are `refusing` this
+        ledger. If there is no other, a failed member that is registered as writable gets its own
+        position back.
         """
         candidates, racks = await self._candidates()
-        usable = [b for b in candidates if not self._failed_within(b, COOL_S)]
+        usable = [b for b in candidates if b not in refusing and not self._failed_within(b, COOL_S)]
         quorum = write_quorum or len(ensemble)
         chosen: dict[int, BookieId] = {}
         for position in positions:

@@ -54,6 +54,9 @@ LacFuture = asyncio.Future[EntryId]
 _OK: Final = Status.OK
 NOT_THE_BOOKIES_FAULT: Final = (Status.FENCED, Status.UNAUTHORIZED, Status.BAD_REQUEST)
 """Refusals that do not count as a failure of the bookie."""
+REFUSED_S: Final = 60.0
+"""So long a bookie that answered READ_ONLY replaces nobody in that ledger. Later it is asked again:
+it may be writable now, or it says that the ledger is fenced, and the writer begins another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,9 @@ class LedgerWriter:
         self._waiting: deque[tuple[EntryId, LacFuture]] = deque()
         """Entry ids above the LAC, rising, with the futures that wait until the LAC reaches
         them."""
+        self._refused_at: dict[BookieId, float] = {}
+        """When each bookie answered READ_ONLY last, by the loop's clock: it takes no adds of this
+        ledger now, so for REFUSED_S it replaces nobody."""
         self._rooms: list[asyncio.Future[None]] = []
         """The futures of callers that wait in `room`."""
         self._is_closing = False
@@ -297,6 +303,8 @@ class LedgerWriter:
     def _replied(self, run_id: int, sender: Recipient, status: Status) -> None:
         if status is not _OK and status not in NOT_THE_BOOKIES_FAULT:
             self._placement.note_failure(sender.bookie_id)
+        if status is Status.READ_ONLY:
+            self._refused_at[sender.bookie_id] = self._loop.time()
         try:
             if effects := self._core.replied(run_id, sender, status):
                 self._perform(effects)
@@ -409,7 +417,10 @@ class LedgerWriter:
         ensemble = metadata.last_fragment.ensemble
         try:
             chosen = await self._placement.replace(
-                ensemble, missing, write_quorum=metadata.write_quorum
+                ensemble,
+                missing,
+                write_quorum=metadata.write_quorum,
+                refusing=self._refusing(),
             )
         except UnavailableError as error:
             log.warning("ledger %d: cannot look for bookies: %s", self.ledger_id, error)
@@ -417,6 +428,15 @@ class LedgerWriter:
         for position, bookie_id in chosen.items():
             log.info("ledger %d: %s for %s", self.ledger_id, bookie_id, ensemble[position])
         return chosen
+
+    def _refusing(self) -> frozenset[BookieId]:
+        """Bookies that are no replacement: asked again, they would only refuse again, and cost an
+        ensemble change each time. A writer that is stalled has no choice.
+        """
+        if self._core.is_stalled:
+            return frozenset()
+        since = self._loop.time() - REFUSED_S
+        return frozenset(b for b, at in self._refused_at.items() if at > since)
 
     def _schedule_retry(self) -> None:
         """Start the one timer of the next search, however many members fail, so that a dead cluster

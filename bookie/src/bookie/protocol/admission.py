@@ -8,10 +8,17 @@ A ledger on a bookie is in one of these states; each row says how the bookie tre
 | state | normal add | recovery add | entry that is here | entry that is not |
 |---|---|---|---|---|
 | ordinary | taken | taken | served | denied |
-| fenced, or behind the fence boundary | FENCED | taken | served | denied |
-| limbo | FENCED | taken | served | UNKNOWN |
-| unchecked | as fenced | taken | served | UNKNOWN |
+| fenced | FENCED | taken | served | denied |
+| behind the fence boundary | FENCED | taken | served | denied |
+| limbo | READ_ONLY | taken | served | UNKNOWN |
+| unchecked | READ_ONLY | taken | served | UNKNOWN |
 | deleted (tombstone) | FENCED | FENCED | - | NO_SUCH_LEDGER, UNKNOWN to who fences |
+
+FENCED ends a writer: somebody recovers its ledger. READ_ONLY says that this bookie takes no adds of
+that ledger; a live writer replaces the bookie and goes on. A fence counts before a mark, so that a
+ledger which is fenced and in limbo answers FENCED. A mark counts before the boundary: it stands
+for seconds, in which writers move on. The boundary lasts, and whoever chooses the bookie for that
+ledger later is ended, or it would change its ensemble from one such bookie to the next.
 
 A tombstone is a ledger whose entries the bookie has dropped, because the metadata store had no such
 ledger. A client that fences has just changed the ledger's metadata there: the ledger exists, so the
@@ -43,7 +50,7 @@ class LedgerFacts(NamedTuple):
     """What this bookie knows of one ledger at this moment. Made for one request, never changed.
 
     Not ideal: because adds are hot, the server does not fill in what `rule_add` does not use
-    (`is_known`, `unchecked`, `lac`, `last_entry_id` stay at their defaults).
+    (`is_known`, `lac`, `last_entry_id` stay at their defaults).
     """
 
     is_known: bool = False
@@ -61,7 +68,8 @@ class LedgerFacts(NamedTuple):
     deleted: bool = False
     """A tombstone: this bookie dropped the entries, since the metadata store had no such ledger."""
     behind_boundary: bool = False
-    """The ledger existed, or may have, at an unclean boot: adds of its old writer come too late."""
+    """The ledger existed, or may have, at an unclean boot, which may have forgotten a fence: this
+    bookie takes no normal add of it ever again."""
     lac: EntryId = NO_ENTRY
     """Highest LAC known, -1 = none; a lower bound if this bookie may have forgotten entries."""
     last_entry_id: EntryId = NO_ENTRY
@@ -83,9 +91,10 @@ class LedgerFacts(NamedTuple):
         return self.limbo or self.unchecked or not self.is_leased
 
     @property
-    def refuses_its_writer(self) -> bool:
-        """True when a normal add must be refused, as it could come after the ledger's end (R24)."""
-        return self.fenced or self.limbo or self.behind_boundary or self.deleted
+    def is_marked(self) -> bool:
+        """True while the check since an unclean boot has not ended: a normal add must be refused,
+        as a fence may have been forgotten (R24), and its writer may go on without this bookie."""
+        return self.limbo or self.unchecked
 
 
 class Ruling(NamedTuple):
@@ -120,10 +129,12 @@ def rule_add(
     refusal = _refuse(facts, master_key)
     if refusal is not None:
         return refusal
-    if facts.deleted or (facts.refuses_its_writer and not is_recovery):
+    if facts.deleted or (facts.fenced and not is_recovery):
         return Ruling(Status.FENCED)
-    if not is_writable and not is_recovery:
+    if (facts.is_marked or not is_writable) and not is_recovery:
         return Ruling(Status.READ_ONLY)
+    if facts.behind_boundary and not is_recovery:
+        return Ruling(Status.FENCED)
     if facts.master_key and facts.is_noted:
         return TAKEN
     return Ruling(Status.OK, learn_key=not facts.master_key, note=not facts.is_noted)

@@ -11,7 +11,7 @@ from enum import Enum
 
 from bookie.ids import BookieId, EntryId
 from bookie.protocol.assignment import assigned, lacking
-from bookie.protocol.availability import EntrySet
+from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.protocol.quorum import write_set
 from bookie.protocol.recovery import ACCEPTED_LOSS_KEY
@@ -62,17 +62,24 @@ def judge_clear(
     """
     if metadata is None:
         return ClearVerdict(ClearReason.CLEARED, "the ledger was deleted")
+    # Limbo ends with the close, or once the writer has replaced this bookie: while the ledger is
+    # OPEN no recovery has begun, and one that begins later asks for nothing that this bookie may
+    # have forgotten. It reads the last fragment, and acknowledgements that this bookie gave for
+    # entries of it were taken back with the ensemble change (R20).
+    #
     # An unchecked mark stays as well while the ledger is IN_RECOVERY: the recoverer may have chosen
     # this bookie as a replacement, and this bookie may have acknowledged a write-back and forgotten
     # it; only the closing write will name it for that entry (S37). This does not apply to a
     # recovery that began after the boot: this bookie has forgotten nothing since, and if the mark
     # waited for a recovery that itself waits for this bookie's answer, neither would end.
     is_recovering = metadata.state is LedgerState.IN_RECOVERY
-    is_undecided = in_limbo or (was_recovering and is_recovering)
+    is_awaited = in_limbo and not is_left_to_writer(metadata, bookie_id)
+    is_undecided = is_awaited or (was_recovering and is_recovering)
     if is_undecided and not metadata.is_closed:
         return ClearVerdict(
             ClearReason.NOT_CLOSED,
-            f"ledger {metadata.ledger_id} is {metadata.state.value}: recover it first",
+            f"ledger {metadata.ledger_id} is {metadata.state.value} and may still need this "
+            "bookie: its writer replaces it, or recover the ledger",
         )
     missing, lowest = lacking(metadata, bookie_id, held | lost, through=certain_end(metadata))
     if missing:
@@ -84,6 +91,14 @@ def judge_clear(
             missing=missing,
         )
     return ClearVerdict(ClearReason.CLEARED)
+
+
+def is_left_to_writer(metadata: LedgerMetadata, *marked: BookieId) -> bool:
+    """True when the ledger is OPEN and its last fragment names none of the `marked` bookies: a live
+    writer has replaced them, and the ledger needs no recovery.
+    """
+    is_named = not set(marked).isdisjoint(metadata.last_fragment.ensemble)
+    return metadata.state is LedgerState.OPEN and not is_named
 
 
 def must_hold(metadata: LedgerMetadata, bookie_id: BookieId) -> EntrySet:
@@ -171,6 +186,15 @@ def _refuse_state(metadata: LedgerMetadata, lost: EntrySet, *, by_person: bool) 
             "acknowledged, so that no recovery asks whether it was; repair the ledger"
         )
     return ""
+
+
+def found_losses(metadata: LedgerMetadata, lost: EntrySet, *, held: EntrySet) -> EntrySet:
+    """Entries of a loss record that the bookie itself holds, within the end of a CLOSED ledger: the
+    record is wrong about them. What a person gave up beyond the end stays: it cannot be undone.
+    """
+    if not metadata.is_closed or metadata.last_entry_id < 0:
+        return EMPTY
+    return lost & held & EntrySet.from_ranges([(0, metadata.last_entry_id)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from bookie.ids import LedgerId
 from bookie.protocol.admission import LedgerFacts, Ruling
-from bookie.storage.records import Boundary, LedgerRecord
+from bookie.storage.records import LedgerRecord
 from bookie.storage.storage import Storage
 
 
@@ -30,22 +30,28 @@ def facts_of(storage: Storage, ledger_id: LedgerId, *, is_leased: bool) -> Ledge
     )
 
 
-def add_facts(
-    ledger_id: LedgerId,
-    record: LedgerRecord | None,
-    boundary: Boundary | None,
-    *,
-    is_leased: bool,
-    needs_note: bool,
-) -> LedgerFacts:
+def add_facts(storage: Storage, ledger_id: LedgerId, *, is_leased: bool) -> LedgerFacts:
     """Only the facts that `rule_add` reads: adds are hot."""
+    record, boundary, needs_note = (
+        storage.record(ledger_id),
+        storage.boundary(),
+        storage.needs_notes,
+    )
     is_behind = boundary is not None and boundary.covers(ledger_id)
+    # What is unchecked lies behind the boundary.
+    is_unchecked = is_behind and storage.is_unchecked(ledger_id)
     if record is None:
-        return LedgerFacts(behind_boundary=is_behind, is_leased=is_leased, is_noted=not needs_note)
+        return LedgerFacts(
+            unchecked=is_unchecked,
+            behind_boundary=is_behind,
+            is_leased=is_leased,
+            is_noted=not needs_note,
+        )
     return LedgerFacts(
         master_key=record.master_key,
         fenced=record.fenced,
         limbo=record.limbo,
+        unchecked=is_unchecked,
         deleted=record.deleted,
         behind_boundary=is_behind,
         is_leased=is_leased,

@@ -32,6 +32,7 @@ from bookie.protocol.clearing import (
 )
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
+from bookie.server.found_losses import take_back_losses
 from bookie.server.recheck import Recheck, recheck
 from bookie.server.state import BookieState
 from bookie.storage.decisions import DecisionKind, PersonDecision, now_ms
@@ -145,13 +146,17 @@ class Marks:
         return len(self.storage.ledger_ids())
 
     async def flush(self) -> int:
-        """Make a checkpoint; returns the size of all log files after it, in bytes."""
+        """Make a checkpoint; returns the size of all log files after it, in bytes. It also takes
+        back loss records of entries that are here: a repair asks for a flush when it has copied.
+        """
 
         def work() -> int:
             self._maintenance.checkpoint()
             return sum(usage.log_bytes for usage in self._maintenance.usage())
 
-        return await asyncio.to_thread(work)
+        log_bytes = await asyncio.to_thread(work)
+        await take_back_losses(self.storage, self.store)
+        return log_bytes
 
     def marked(self, *, include_unchecked: bool) -> list[Mark]:
         """The marked ledgers, ids rising."""

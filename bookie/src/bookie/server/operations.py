@@ -194,13 +194,7 @@ class Operations:
         """Rule on an add. If the ruling is TAKEN, the next normal add needs none."""
         permits, storage = self._storage.permits, self._storage
         as_of = permits.version  # before the facts: see `permits`
-        facts = add_facts(
-            ledger_id,
-            storage.record(ledger_id),
-            storage.boundary(),
-            is_leased=self.state.is_leased,
-            needs_note=self._storage.needs_notes,
-        )
+        facts = add_facts(storage, ledger_id, is_leased=self.state.is_leased)
         ruling = rule_add(
             facts,
             master_key=master_key,

@@ -235,12 +235,15 @@ class Maintenance:
     # ---- marks ----------------------------------------------------------------------------------
 
     def mark(self, boundary: Boundary, limbo: Iterable[LedgerId], *, unchecked: bool) -> None:
-        """Fence all ledgers under `boundary` and put `limbo` into limbo, durably in every
-        directory. With `unchecked` all ledgers under the boundary also need a check.
+        """Keep adds out of all ledgers under `boundary` and put `limbo` into limbo, durably in
+        every directory. With `unchecked` all ledgers under the boundary also need a check.
 
         Blocking; may be repeated after a crash in the middle (S26). It also clears the suspicions
         that the open reported.
         """
+        limbo = list(limbo)
+        # A limbo mark is no fence: once it is cleared, the boundary alone keeps late adds out.
+        assert all(map(boundary.covers, limbo))
         with self._operation(self._committing):
             with self.lock:
                 marked = [self.ledgers.mark(ledger_id, boundary.epoch) for ledger_id in limbo]
@@ -307,8 +310,8 @@ class Maintenance:
         ledger_id: LedgerId,
         entries: EntrySet,
         *,
-        decision: PersonDecision,
-        limbo_since: int | None,
+        decision: PersonDecision | None = None,
+        limbo_since: int | None = None,
     ) -> EntrySet:
         """Remove these entries from the loss records, durably on every disk; returns those that a
         record named. Blocking.
@@ -322,6 +325,7 @@ class Maintenance:
             named = entries & self.ledgers.losses.get(ledger_id, EMPTY)
             if not named:
                 return EMPTY
+            decisions = [] if decision is None else [decision]
             marked: list[LedgerRecord] = []
             try:
                 with self.lock:
@@ -336,14 +340,14 @@ class Maintenance:
                     directory.write(
                         records=marked if directory is own else (),
                         retracted={ledger_id: named},
-                        decisions=[decision],
+                        decisions=decisions,
                     )
             except BaseException:
                 with self.lock:
-                    self.ledgers.note_losses([Loss(ledger_id, decision.about, named)])
+                    self.ledgers.note_losses([Loss(ledger_id, "", named)])
                     self.ledgers.give_back(marked)
                 raise
-            self.ledgers.note_decisions([decision])
+            self.ledgers.note_decisions(decisions)
             return named
 
     def note_decision(self, decision: PersonDecision) -> None:

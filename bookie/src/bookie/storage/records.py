@@ -100,28 +100,30 @@ class LedgerRecord:
         )
 
     def marked(self, epoch: int) -> "LedgerRecord":
-        """This record in limbo and fenced, by a mark of the boot `epoch`. A tombstone gives way to
-        it: the caller has seen that the metadata store names the ledger.
+        """This record in limbo, by a mark of the boot `epoch`. A tombstone gives way to it: the
+        caller has seen that the metadata store names the ledger.
+
+        A mark is no fence: the fence boundary of that boot keeps late adds out, and only a client
+        that fenced the ledger makes this bookie answer FENCED, which ends a writer.
         """
         assert epoch >= self.mark_epoch
         returns = self.returns + self.deleted
         if returns > RETURNS_MAX:
             return self
-        return replace(
-            self, limbo=True, fenced=True, mark_epoch=epoch, deleted=False, returns=returns
-        )
+        return replace(self, limbo=True, mark_epoch=epoch, deleted=False, returns=returns)
 
     def doubted(self, epoch: int) -> "LedgerRecord":
-        """This record marked by the boot `epoch`, with one return more. So the mark wins in a merge
-        over every earlier state, also one in the journal, whatever was cleared before.
-        BadRequestError after RETURNS_BY_DOUBT_MAX returns.
+        """This record marked by the boot `epoch`, with one return more, and fenced: no boundary
+        needs to cover the ledger. So the mark wins in a merge over every earlier state, also one in
+        the journal, whatever was cleared before. BadRequestError after RETURNS_BY_DOUBT_MAX
+        returns.
         """
         if self.returns >= RETURNS_BY_DOUBT_MAX:
             raise BadRequestError(
                 f"ledger {self.ledger_id} was marked again {self.returns} times here, expected "
                 f"fewer than {RETURNS_BY_DOUBT_MAX}: replace the disk that it is on, which marks it"
             )
-        return replace(self.marked(epoch), returns=self.returns + 1)
+        return replace(self.marked(epoch), fenced=True, returns=self.returns + 1)
 
     def encode(self) -> bytes:
         key = self.master_key or b""

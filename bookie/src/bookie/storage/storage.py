@@ -369,6 +369,10 @@ class Storage:
         """The entries of a ledger that are recorded as lost."""
         return self._ledgers.losses.get(ledger_id, EMPTY)
 
+    def lossy_ledgers(self) -> list[LedgerId]:
+        """The ledgers that have a loss record, ids rising."""
+        return sorted(self._ledgers.losses.copy())
+
     @property
     def losses_count(self) -> int:
         """How many ledgers have a loss record."""

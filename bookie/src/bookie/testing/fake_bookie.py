@@ -37,6 +37,8 @@ class FakeLedger:
     fenced: bool = False
     limbo: bool = False
     unchecked: bool = False
+    was_marked: bool = False
+    """A boundary of an unclean boot covers it, which stays when the mark goes."""
     deleted: bool = False
     explicit_lac: EntryId = NO_ENTRY
     """The highest of WRITE_LAC."""
@@ -148,6 +150,7 @@ class FakeBookie:
         behind = self.boundary is not None and ledger_id <= self.boundary
         if ledger is None:
             return LedgerFacts(behind_boundary=behind)
+        behind = behind or ledger.was_marked
         return LedgerFacts(
             is_known=True,
             master_key=ledger.master_key or None,
@@ -269,11 +272,11 @@ class FakeBookie:
         self.ready = True
 
     def mark(self, ledger_id: LedgerId, *, limbo: bool = False, unchecked: bool = False) -> None:
-        """Put a ledger in limbo (fenced, too) or under check, as an unclean boot does."""
+        """Put a ledger in limbo or under check, behind the boundary, as an unclean boot does."""
         ledger = self._ledger(ledger_id)
         ledger.limbo |= limbo
-        ledger.fenced |= limbo
         ledger.unchecked |= unchecked
+        ledger.was_marked = True
 
     def clear(self, ledger_id: LedgerId) -> None:
         """Take limbo and unchecked away, unconditionally: the rules are the test's business."""

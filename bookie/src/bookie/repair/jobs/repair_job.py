@@ -1,17 +1,22 @@
 """One repair from end to end: the order of the steps is here and nowhere else.
 
-list marks -> recover and copy, ledger by ledger (an engine) -> flush the bookies written to ->
-audit -> record definite losses -> ask the bookies to clear their marks -> result.
+list marks -> leave time to live writers -> recover and copy, ledger by ledger (an engine) -> flush
+the bookies written to -> audit -> record definite losses -> ask the bookies to clear their marks ->
+result.
 A repair may be stopped anywhere and run again: what is left to do only shrinks.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 
 from bookie.ids import BookieId, LedgerId
+from bookie.metadata.store import Versioned
 from bookie.points import passing
+from bookie.protocol.clearing import ClearReason, is_left_to_writer
+from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.protocol.status import Status
 from bookie.repair.engine.choice import AUTO
 from bookie.repair.engine.engine import Engines
@@ -24,7 +29,7 @@ from bookie.repair.look.cluster import Cluster
 from bookie.repair.look.digests import DigestReader, deep_auditor
 from bookie.repair.look.left_over import left_over
 from bookie.repair.look.survey import survey
-from bookie.repair.mend.ledger_repair import RepairSettings, tasks_of
+from bookie.repair.mend.ledger_repair import RepairSettings, recover_ledger, tasks_of
 from bookie.repair.mend.losses import record_losses
 from bookie.repair.mend.outcome import LedgerTask, Outcome
 from bookie.repair.reports.progress_lines import Say, say_nothing
@@ -62,6 +67,7 @@ async def repair(
     run = _Repair(job, request)
     marks = await run.list_marks()
     tasks = await run.tasks(marks)
+    await run.leave_to_writers([task for task in tasks if task.limbo_on])
     done = await run.done_before(tasks)
     todo = [task for task in tasks if task.ledger_id not in done]
     choice = await job.choose(len(todo))
@@ -76,12 +82,39 @@ async def repair(
         after = await run.audit(tasks, outcomes)
     passing("repair: audited, marks not cleared")
     cleared = await run.clear(marks)
+    await run.end_refused(outcomes, cleared)
     await run.end()
     gone = await run.left_over(marks)
     marks = [found for found in marks if found.bookie_id not in gone]
     found = repair_result(outcomes, marks=marks, after=after, losses=losses, cleared=cleared)
     found["ledgers"]["done_before"] = len(done)
     return job.result(left_over=sorted(gone), **found)
+
+
+def marked_on(marks: Iterable[Marks], *, limbo: bool) -> dict[LedgerId, list[BookieId]]:
+    """The ledgers in limbo, or the unchecked ones, and on which bookies they are."""
+    found: dict[LedgerId, list[BookieId]] = {}
+    for bookie in marks:
+        for mark in bookie.marks:
+            if mark.limbo is limbo:
+                found.setdefault(mark.ledger_id, []).append(bookie.bookie_id)
+    return found
+
+
+def _waits_for_next_run(metadata: LedgerMetadata, *, bookie_id: BookieId) -> bool:
+    """True when the next run will see to the ledger: its last fragment names the bookie again, or
+    somebody ends it.
+    """
+    return not is_left_to_writer(metadata, bookie_id)
+
+
+def is_written(task: LedgerTask, found: Mapping[LedgerId, Versioned[LedgerMetadata]]) -> bool:
+    """True when the ledger is OPEN and a writer would send its next entry to a bookie that holds it
+    in limbo.
+    """
+    read = found.get(task.ledger_id)
+    is_open = read is not None and read.value.state is LedgerState.OPEN
+    return read is not None and is_open and task.needs_recovery(read.value)
 
 
 class _Repair:
@@ -117,12 +150,34 @@ class _Repair:
             self._say(f"{bookie_id}: gone, and no ledger names it: only its cookie is left")
         return gone
 
+    async def leave_to_writers(self, tasks: Sequence[LedgerTask]) -> None:
+        """Wait once, if a ledger in limbo may have a live writer that has yet to replace the bookie
+        where it is.
+
+        Such a writer learns of it with its next entry. A ledger that is recovered before cuts its
+        writer off, and one that is never written again needs that recovery.
+        """
+        settings = self._request.settings
+        for start in range(0, len(tasks), settings.ledgers_per_batch):
+            batch = tasks[start : start + settings.ledgers_per_batch]
+            found = await read_ledgers(
+                self._cluster.store,
+                [task.ledger_id for task in batch],
+                unreadable={},
+                in_flight=settings.audit.metadata_in_flight,
+            )
+            written = [task.ledger_id for task in batch if is_written(task, found)]
+            if written:
+                grace_s = settings.writer_grace_s
+                self._say(f"{grace_s:g} s for writers: ledger {written[0]} may have a live one")
+                await asyncio.sleep(grace_s)
+                return
+
     async def tasks(self, marks: Sequence[Marks]) -> list[LedgerTask]:
-        limbo = [m.ledger_id for bookie in marks for m in bookie.marks if m.limbo]
-        others = [m.ledger_id for bookie in marks for m in bookie.marks if not m.limbo]
+        others: list[LedgerId] = []
         if self._request.covers_all:
-            others += [ledger_id async for ledger_id in self._cluster.store.ledger_ids()]
-        return tasks_of(limbo, others)
+            others = [ledger_id async for ledger_id in self._cluster.store.ledger_ids()]
+        return tasks_of(marked_on(marks, limbo=True), marked_on(marks, limbo=False), others)
 
     async def done_before(self, tasks: Sequence[LedgerTask]) -> set[LedgerId]:
         """What a run that was cut off had done and is as it was left: the same metadata, and every
@@ -139,11 +194,27 @@ class _Repair:
             )
             same += checkpoint.same(group, {i: found.version for i, found in ledgers.items()})
         wrong = (await survey(self._cluster.columns, same)).doubtful if same else ()
-        done = set(same) - set(wrong or ())
+        # A ledger that came into limbo since may need a recovery, whatever its metadata say.
+        limbo = {task.ledger_id for task in tasks if task.limbo_on}
+        done = set(same) - set(wrong or ()) - limbo
         checkpoint.go_on(done)
         if done:
             self._say(f"{len(done)} of {len(tasks)} ledgers were done before this run")
         return done
+
+    async def end_refused(
+        self, outcomes: Iterable[Outcome], cleared: Iterable[tuple[BookieId, Cleared]]
+    ) -> None:
+        """Recover what was left to its writer on the word of this rule, and whose bookie keeps its
+        mark until the close: one of release 0.1.0 does. The next run clears it.
+        """
+        by_id = {outcome.ledger_id: outcome for outcome in outcomes if not outcome.reason}
+        for bookie_id, one in cleared:
+            outcome = by_id.get(one.ledger_id)
+            if outcome is not None and one.reason == ClearReason.NOT_CLOSED.value:
+                await recover_ledger(
+                    self._cluster, outcome, unless=partial(_waits_for_next_run, bookie_id=bookie_id)
+                )
 
     async def end(self) -> None:
         """Everything was looked at, cleared or named: there is nothing to go on with."""

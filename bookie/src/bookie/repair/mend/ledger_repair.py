@@ -6,7 +6,7 @@ presence is asked for again at each start, and no mark is cleared here.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -21,6 +21,7 @@ from bookie.ids import BookieId, LedgerId
 from bookie.metadata.store import Unreadable, Versioned
 from bookie.protocol.answers import UndecidedError
 from bookie.protocol.availability import EMPTY, EntrySet
+from bookie.protocol.clearing import must_hold
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.protocol.status import Status
 from bookie.repair.judge.counts import counts_of
@@ -34,6 +35,9 @@ from bookie.repair.mend.outcome import Done, LedgerTask, Outcome
 
 LEDGERS_IN_FLIGHT: Final = 16
 """Ledgers recovered or copied at once in one process."""
+WRITER_GRACE_S: Final = 2.0
+"""A writer that appends once a second moves on within it; each second more is one in which copies
+that the crash took are not back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,9 @@ class RepairSettings:
 
     ledgers_per_batch: int = 500
     """Ledgers that are looked at together."""
+    writer_grace_s: float = WRITER_GRACE_S
+    """How long writers may take to replace a bookie that holds their ledger in limbo, before the
+    ledger is recovered and closed."""
     audit: AuditSettings = field(default_factory=lambda: AuditSettings(grace_s=0.3, recheck_s=None))
     copy: CopySettings = field(default_factory=CopySettings)
     digests: DigestSettings | None = None
@@ -90,29 +97,47 @@ class LedgerRepair:
             in_flight=self.settings.audit.metadata_in_flight,
         )
         outcomes = [_begun(task.ledger_id, found, unreadable) for task in tasks]
-        await asyncio.gather(*map(self._recover, tasks, outcomes))
+        known = [read.value if (read := found.get(task.ledger_id)) else None for task in tasks]
+        await asyncio.gather(*map(self._recover, tasks, known, outcomes))
         looks = await self._auditor.settled(list(found))
         deep = DeepLooks(self._auditor, self._reader) if self.settings.digests is not None else None
 
-        async def one(outcome: Outcome) -> None:
+        async def one(task: LedgerTask, outcome: Outcome) -> None:
             # Each as soon as it is read: a batch of large ledgers takes hours to read.
             look = looks.get(outcome.ledger_id)
             if look is not None and deep is not None:
                 look = await deep.deepen_one(look)
             if look is not None:
                 await self._copy(outcome, look)
+                await self._end_if_short(task, outcome, look)
             self.done([outcome])
 
-        await asyncio.gather(*map(one, outcomes))
+        await asyncio.gather(*map(one, tasks, outcomes))
         return outcomes
 
-    async def _recover(self, task: LedgerTask, outcome: Outcome) -> None:
-        """Close a limbo ledger that is still open, and end a recovery that was begun and left.
+    async def _recover(
+        self, task: LedgerTask, metadata: LedgerMetadata | None, outcome: Outcome
+    ) -> None:
+        """Close a limbo ledger that is still written to a bookie that may have forgotten, and end a
+        recovery that was begun and left.
 
-        The latter has no writer any more, and while it is IN_RECOVERY no mark on it can go.
+        The latter has no writer any more, and while it is IN_RECOVERY no mark on it can go. A
+        ledger whose writer has replaced those bookies is left to its writer.
         """
-        is_limbo = task.limbo and outcome.state_before == LedgerState.OPEN.value
-        if is_limbo or outcome.state_before == LedgerState.IN_RECOVERY.value:
+        if metadata is not None and task.needs_recovery(metadata):
+            async with self._slots:
+                # It may have waited for its turn, and its writer has moved on meanwhile.
+                await recover_ledger(self.cluster, outcome, unless=task.is_settled)
+
+    async def _end_if_short(self, task: LedgerTask, outcome: Outcome, look: Look) -> None:
+        """Close a ledger that was left to its writer, if a bookie that has a mark on it owes
+        entries that are nowhere: only of a CLOSED ledger they can be recorded as lost, and without
+        a record that mark never goes.
+        """
+        metadata = look.metadata.value
+        marked = (*task.limbo_on, *task.unchecked_on)
+        owed = (must_hold(metadata, bookie_id) for bookie_id in marked)
+        if metadata.state is LedgerState.OPEN and any(look.verdict.gone & each for each in owed):
             async with self._slots:
                 await recover_ledger(self.cluster, outcome)
 
@@ -178,11 +203,20 @@ def _begun(
     return Outcome(ledger_id, known.value.state.value if known is not None else "DELETED")
 
 
-async def recover_ledger(cluster: Cluster, outcome: Outcome) -> None:
-    """Fence, recover and close one ledger. What came of it is in its outcome; it never raises."""
+async def recover_ledger(
+    cluster: Cluster,
+    outcome: Outcome,
+    *,
+    unless: Callable[[LedgerMetadata], bool] = lambda _metadata: False,
+) -> None:
+    """Fence, recover and close one ledger, `unless` its metadata of now say otherwise. What came of
+    it is in its outcome; it never raises.
+    """
     ledger_id = outcome.ledger_id
     try:
         metadata = (await cluster.store.read_ledger(ledger_id)).value
+        if unless(metadata):
+            return
         result = await recover(
             cluster.store,
             cluster.peers,
@@ -237,8 +271,15 @@ async def _tell_apart(cluster: Cluster, outcome: Outcome) -> None:
     outcome.away = tuple(sorted({*outcome.away, *unread}))
 
 
-def tasks_of(limbo: Iterable[LedgerId], others: Iterable[LedgerId]) -> list[LedgerTask]:
-    """Tasks in rising order of ids: limbo ledgers, and others that are only looked after."""
-    in_limbo = set(limbo)
-    every = sorted(in_limbo | set(others))
-    return [LedgerTask(ledger_id, limbo=ledger_id in in_limbo) for ledger_id in every]
+Where = Mapping[LedgerId, Sequence[BookieId]]
+"""On which bookies ledgers are marked."""
+
+
+def tasks_of(limbo: Where, unchecked: Where, others: Iterable[LedgerId] = ()) -> list[LedgerTask]:
+    """Tasks in rising order of ids: ledgers with a mark, with the bookies where it is, and others
+    that are only looked after.
+    """
+    return [
+        LedgerTask(i, tuple(limbo.get(i, ())), tuple(unchecked.get(i, ())))
+        for i in sorted({*limbo, *unchecked, *others})
+    ]

@@ -4,16 +4,34 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 
 from bookie.ids import BookieId, LedgerId
+from bookie.protocol.clearing import is_left_to_writer
+from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.repair.judge.counts import AuditCounts
 from bookie.repair.mend.copy import Copied
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerTask:
-    """One ledger to repair; `limbo`: some bookie holds it in limbo, so it has to be recovered."""
+    """One ledger to repair."""
 
     ledger_id: LedgerId
-    limbo: bool = False
+    limbo_on: tuple[BookieId, ...] = ()
+    """Bookies that hold it in limbo. While it is OPEN and its last fragment names one of them, only
+    a recovery ends that."""
+    unchecked_on: tuple[BookieId, ...] = ()
+    """Bookies where it is unchecked: they may have forgotten entries of earlier fragments."""
+
+    def needs_recovery(self, metadata: LedgerMetadata) -> bool:
+        """True when only a recovery ends what is undecided: one that was begun and left, or one of
+        a ledger that is still written to a bookie which holds it in limbo.
+        """
+        if metadata.state is LedgerState.IN_RECOVERY:
+            return True
+        is_written = metadata.state is LedgerState.OPEN and bool(self.limbo_on)
+        return is_written and not is_left_to_writer(metadata, *self.limbo_on)
+
+    def is_settled(self, metadata: LedgerMetadata) -> bool:
+        return not self.needs_recovery(metadata)
 
 
 @dataclass(slots=True)

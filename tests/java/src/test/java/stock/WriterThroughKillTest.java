@@ -42,6 +42,19 @@ class WriterThroughKillTest extends SuiteCase {
 
     @ParameterizedTest
     @MethodSource("victim")
+    void whoSentNothingMeanwhileKeepsItsLedgerAsWell(int victim) throws Exception {
+        LedgerHandle ledger = create(Layout.ALL_OF_THREE);
+        Entries.add(ledger, 50);
+        Fleet.kill(victim);
+        Fleet.start(victim);
+        // A bookie that may have forgotten takes no more of it: the writer replaces the bookie.
+        Entries.add(ledger, 50);
+        ledger.close();
+        Entries.check(recovered(ledger.getId()), 99);
+    }
+
+    @ParameterizedTest
+    @MethodSource("victim")
     void whoStillNamesTheBookieGoesOnThereOrInANewLedger(int victim) throws Exception {
         // Two of three acknowledge, so nobody asks for a replacement while one is away.
         BookKeeper patient = another(settings -> settings.setDelayEnsembleChange(true));

@@ -1,0 +1,222 @@
+"""Planted bugs of writers that live on through an unclean stop: who cuts them off, and who lets an
+add in that a fence of before should keep out."""
+
+from typing import Final
+
+from mutant import Mutant, Patch, planted
+
+ADMISSION: Final = "bookie/src/bookie/protocol/admission.py"
+CLEAR: Final = "bookie/src/bookie/protocol/clearing.py"
+EXPECT: Final = "bookie/src/bookie/repair/judge/expect.py"
+FACTS: Final = "bookie/src/bookie/server/ledger_facts.py"
+OUTCOME: Final = "bookie/src/bookie/repair/mend/outcome.py"
+PLACEMENT: Final = "bookie/src/bookie/client/placement.py"
+RECORDS: Final = "bookie/src/bookie/storage/records.py"
+REPAIR: Final = "bookie/src/bookie/repair/mend/ledger_repair.py"
+STEPS: Final = "bookie/src/bookie/repair/jobs/repair_job.py"
+FOUND: Final = "bookie/src/bookie/server/found_losses.py"
+WRITER: Final = "bookie/src/bookie/client/writer.py"
+
+CLEARING: Final = "tests/bookie/protocol/test_clearing.py::"
+JUDGED: Final = "tests/bookie/protocol/test_admission.py::"
+KEPT: Final = "tests/bookie/storage/test_marks.py::"
+MARKS: Final = "tests/bookie/server/test_marks.py::"
+SERVED: Final = "tests/scenarios/test_boot_served.py::"
+PLACED: Final = "tests/bookie/client/test_placement.py::"
+STEP: Final = "tests/bookie/repair/jobs/test_left_to_writers.py::"
+
+EACH_MARK: Final = (
+    JUDGED + "test_r24_each_mark_of_an_unclean_boot_alone_keeps_adds_out_and_ends_nobody"
+)
+MOVED_ON: Final = STEP + "test_a_ledger_in_limbo_whose_writer_moved_on_stays_open_and_leaves_limbo"
+
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    planted(
+        "limbo goes although the writer would send its next entry here",
+        stands_for=("limbo goes while the bookie is named",),
+        file=CLEAR,
+        old="    return metadata.state is LedgerState.OPEN and not is_named\n",
+        new="    return metadata.state is LedgerState.OPEN\n",
+        model="clears-while-named",
+        tests=(
+            CLEARING + "test_limbo_stays_while_the_last_fragment_of_a_ledger_that_is_not_closed_"
+            "names_the_bookie",
+        ),
+    ),
+    planted(
+        "limbo goes while a recoverer may have chosen the bookie again",
+        stands_for=("limbo cleared at IN_RECOVERY",),
+        file=CLEAR,
+        old="    return metadata.state is LedgerState.OPEN and not is_named\n",
+        new="    return not metadata.is_closed and not is_named\n",
+        model="clears-in-recovery",
+        tests=(CLEARING + "test_limbo_stays_while_a_recoverer_may_have_chosen_the_bookie_again",),
+    ),
+    planted(
+        "what a bookie owes of the fragments before the last is not asked for",
+        stands_for=("limbo goes without earlier fragments",),
+        file=CLEAR,
+        old="    return EntryId(metadata.last_fragment.first_entry_id - 1)\n",
+        new="    return EntryId(-1)\n",
+        model="clears-without-copies",
+        tests=(
+            CLEARING
+            + "test_limbo_ends_once_the_writer_has_replaced_the_bookie_which_has_all_before_that",
+        ),
+    ),
+    planted(
+        "a limbo mark ends the writer as a fence does",
+        stands_for=("a writer that could go on is cut off",),
+        file=RECORDS,
+        old="        return replace(self, limbo=True, mark_epoch",
+        new="        return replace(self, limbo=True, fenced=True, mark_epoch",
+        tests=(KEPT + "test_a_mark_ends_no_writer_and_keeps_the_fence_of_a_client",),
+    ),
+    planted(
+        "a ledger in doubt is fenced for its writer",
+        stands_for=("a writer that could go on is cut off",),
+        file=ADMISSION,
+        old="    if facts.deleted or (facts.fenced and not is_recovery):\n",
+        new="    ended = facts.fenced or facts.is_marked\n"
+        "    if facts.deleted or (ended and not is_recovery):\n",
+        tests=(EACH_MARK,),
+    ),
+    planted(
+        "limbo keeps no adds out",
+        stands_for=("no boot fence",),
+        file=ADMISSION,
+        old="        return self.limbo or self.unchecked\n",
+        new="        return self.unchecked\n",
+        tests=(EACH_MARK,),
+    ),
+    planted(
+        "an unchecked ledger takes adds",
+        stands_for=("no boot fence",),
+        file=ADMISSION,
+        old="        return self.limbo or self.unchecked\n",
+        new="        return self.limbo\n",
+        tests=(EACH_MARK,),
+    ),
+    planted(
+        "the boundary goes with the marks of its ledger",
+        stands_for=("no boot fence",),
+        file=ADMISSION,
+        old="    if facts.behind_boundary and not is_recovery:\n",
+        new="    if facts.behind_boundary and facts.is_marked:\n",
+        tests=(
+            JUDGED + "test_r24_once_the_check_has_ended_the_boundary_ends_who_comes_later",
+            SERVED + "test_s1_once_the_limbo_of_an_open_ledger_has_ended_its_old_writer_is_refused",
+        ),
+    ),
+    planted(
+        "the server believes that a cleared ledger takes adds",
+        stands_for=("no boot fence",),
+        file=FACTS,
+        old="    is_behind = boundary is not None and boundary.covers(ledger_id)\n    # What",
+        new="    is_behind = boundary is not None and boundary.covers(ledger_id)\n"
+        "    is_behind = is_behind and (record is None or not record.checked_epoch)\n    # What",
+        tests=(
+            SERVED + "test_s1_once_the_limbo_of_an_open_ledger_has_ended_its_old_writer_is_refused",
+        ),
+    ),
+    planted(
+        "a fence is taken for a mark, which its writer may go round",
+        stands_for=("S23 fenced treated as failure",),
+        file=ADMISSION,
+        old="    if facts.deleted or (facts.fenced and not is_recovery):\n"
+        "        return Ruling(Status.FENCED)\n"
+        "    if (facts.is_marked or not is_writable)",
+        new="    if facts.deleted:\n"
+        "        return Ruling(Status.FENCED)\n"
+        "    if (facts.is_marked or facts.fenced or not is_writable)",
+        tests=(JUDGED + "test_r24_a_fence_of_a_client_and_a_tombstone_each_end_the_writer",),
+    ),
+    planted(
+        "a repair closes every open ledger in limbo",
+        stands_for=("a writer that could go on is cut off",),
+        file=OUTCOME,
+        old="        return is_written and not is_left_to_writer(metadata, *self.limbo_on)\n",
+        new="        return is_written\n",
+        tests=(MOVED_ON,),
+    ),
+    planted(
+        "a repair leaves an open ledger to its writer if one bookie in limbo was replaced",
+        stands_for=("limbo that nothing ends",),
+        file=OUTCOME,
+        old="is_left_to_writer(metadata, *self.limbo_on)",
+        new="any(is_left_to_writer(metadata, one) for one in self.limbo_on)",
+        tests=(
+            STEP + "test_a_ledger_that_one_of_two_bookies_in_limbo_is_still_written_to_is_closed",
+        ),
+    ),
+    planted(
+        "a repair leaves an open ledger to its writer though entries of it are nowhere",
+        stands_for=("limbo that nothing ends",),
+        file=REPAIR,
+        old="any(look.verdict.gone & each for each in owed)",
+        new="all(not each for each in owed)",
+        tests=(
+            STEP + "test_an_open_ledger_with_entries_that_nobody_has_is_closed_and_they_are_lost",
+        ),
+    ),
+    planted(
+        "a repair copies whole ledgers",
+        stands_for=("more copied than was forgotten",),
+        file=EXPECT,
+        old="        lacking=absent - unread if holding.has_searched else EMPTY,\n",
+        new="        lacking=owed - unread if holding.has_searched else EMPTY,\n",
+        tests=(STEP + "test_only_what_was_not_synced_is_copied_after_a_crash",),
+    ),
+    planted(
+        "a loss record stays though the entry is here",
+        stands_for=("a loss that is none",),
+        file=FOUND,
+        old="    if not found:\n        return EMPTY\n",
+        new="    return found\n",
+        tests=(
+            MARKS + "test_an_entry_that_turns_up_takes_its_loss_record_back_with_the_next_flush",
+        ),
+    ),
+    planted(
+        "what a person gave up beyond the end is lost no more once it turns up",
+        stands_for=("a loss that is none",),
+        file=CLEAR,
+        old="    return lost & held & EntrySet.from_ranges([(0, metadata.last_entry_id)])\n",
+        new="    return lost & held\n",
+        also=(
+            Patch(
+                CLEAR,
+                "    if not metadata.is_closed or metadata.last_entry_id < 0:\n",
+                "    if not metadata.is_closed:\n",
+            ),
+        ),
+        tests=(MARKS + "test_what_a_person_gave_up_beyond_the_end_stays_lost_though_it_turns_up",),
+    ),
+    planted(
+        "a repair gives writers no time",
+        stands_for=("a writer that could go on is cut off",),
+        file=STEPS,
+        old="    await run.leave_to_writers([task for task in tasks if task.limbo_on])\n",
+        new="",
+        tests=(STEP + "test_a_writer_that_moves_on_within_the_grace_keeps_its_ledger",),
+    ),
+    planted(
+        "a writer takes the bookie again that refused its ledger",
+        stands_for=("a writer that could go on is cut off",),
+        file=PLACEMENT,
+        old="if b not in refusing and not",
+        new="if not",
+        tests=(PLACED + "test_who_refuses_a_ledger_replaces_nobody_in_it",),
+    ),
+    planted(
+        "a writer forgets who refused its ledger",
+        stands_for=("a writer that could go on is cut off",),
+        file=WRITER,
+        old="        if status is Status.READ_ONLY:\n",
+        new="        if status is Status.OVERLOADED:\n",
+        tests=(
+            "tests/bookie/client/test_writer_faults.py::"
+            "test_a_bookie_that_refused_the_ledger_is_not_taken_again_when_another_fails",
+        ),
+    ),
+)
