@@ -39,8 +39,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         new="",
         model="no-boundary-disks-lost",
         tests=(
-            MARKED + "test_s1_s24_a_ledger_closed_before_the_boot_refuses_its_old_writer",
-            SERVED + "test_s1_s24_also_when_its_fence_request_never_arrived",
+            SERVED + "test_s1_once_the_limbo_of_an_open_ledger_has_ended_its_old_writer_is_refused",
         ),
     ),
     planted(
