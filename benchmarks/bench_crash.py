@@ -7,8 +7,7 @@ while the bookie is down. One bookie gets SIGKILL and starts again. `in_doubt` a
 its control plane says of its boot. Then a repair clears what it has, as after any crash, and each
 writer appends once more: `idle_cut_off` counts the idle ones whose ledger was closed meanwhile,
 `active_cut_off` and `slow_cut_off` the others, `copied` the entries that the repair copied.
-`active_p99_ms` is over all appends of the fifty
-during crash, boot and repair.
+`active_p99_ms` is over all appends of the fifty during crash, boot and repair.
 
 The second row is the same where bookies keep no notes, as before there were any. `first_ms` and
 `next_ms` are appends to a ledger after a rest and right after that, one at a time, `sync_first_ms`

@@ -210,6 +210,15 @@ LONG = (
     gentle("a drain, taken back", replace(MOVED, writer_changes=2), start=LIVES),
 )
 
+
+def quick(*names: str) -> tuple[Case, ...]:
+    """These cases of QUICK, in its order."""
+    wanted = {f"gentle, {name}" for name in names}
+    found = tuple(case for case in QUICK if case.name in wanted)
+    assert len(found) == len(names), names
+    return found
+
+
 CONDITIONS = (
     Mutant(
         "clears-while-named",

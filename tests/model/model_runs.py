@@ -4,17 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from model_gentle import (
-    CONDITIONS,
-    ENDS_WRITERS,
-    GENTLE,
-    LIVES,
-    LIVES_ON,
-    MOVED,
-    STRIPED,
-    STRIPED_LIVES,
-    gentle,
-)
+from model_gentle import CONDITIONS, ENDS_WRITERS, GENTLE, LIVES_ON, quick
 from model_ledger import LedgerModel
 from model_mutants import (
     CHOOSES_UNCLEAN,
@@ -42,10 +32,7 @@ GATE = (
     Bounds(write_quorum=2, spares=1, writer_changes=1, recovery_changes=1, attempts=2),
     CHOOSES_UNCLEAN,
 )
-GATE_CASES = (
-    gentle("striped, two entries", replace(STRIPED, entries=2, crashes=2), start=STRIPED_LIVES),
-    gentle("a drain moves what came before", MOVED, start=LIVES),
-)
+GATE_CASES = quick("striped, two entries", "a drain moves what came before")
 PLANTED = (*MUTANTS, *CONDITIONS)
 CHOSEN_BY_RECOVERER = Bounds(
     write_quorum=2, crashes=2, spares=1, recovery_changes=1, slow_boot=True

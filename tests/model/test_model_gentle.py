@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from model_gentle import CONDITIONS, ENDS_WRITERS, GENTLE, LIVES_ON, OTHER_BARRIER, PAIR, QUICK
+from model_gentle import CONDITIONS, ENDS_WRITERS, GENTLE, LIVES_ON, OTHER_BARRIER, PAIR, quick
 from model_ledger import LedgerModel
 from model_mutants import Case, begin, each
 from model_published import replay
@@ -13,7 +13,7 @@ from model_state import Bookie, Fence, Mark
 from model_story import Move
 
 BOUNDS = Bounds(entries=2, spares=1, writer_changes=1)
-SMALL_NAMES = (
+SMALL = quick(
     "one spare",
     "deleted (S40)",
     "S24",
@@ -22,7 +22,6 @@ SMALL_NAMES = (
     "explicit LACs",
     "a drain moves what came before",
 )
-SMALL = [case for case in QUICK if case.name.removeprefix("gentle, ") in SMALL_NAMES]
 SEEN = (
     "clears-while-named",
     "clears-without-copies",

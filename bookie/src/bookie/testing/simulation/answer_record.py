@@ -29,6 +29,11 @@ class AnswerRecord:
     listed: EntrySet = EMPTY
     """What it answered a repair that it holds: taken by an add whose answer was cut off, maybe."""
 
+    @property
+    def pledged(self) -> dict[EntryId, int]:
+        """What of `acked` counts still."""
+        return {i: at for i, at in self.acked.items() if i not in self.taken_back}
+
 
 def denied_by(
     request: ReadRequest, status: Status, body: memoryview

@@ -431,9 +431,8 @@ class Wiretap:
             return
         missing = [
             i
-            for i, acked_at in pledges.acked.items()
+            for i, acked_at in pledges.pledged.items()
             if acked_at < asked
-            and i not in pledges.taken_back
             and i not in held
             and i not in lost
             and self._owes(bookie, ledger_id, i)
@@ -464,9 +463,8 @@ class Wiretap:
 
     def pledged(self, bookie: str, ledger_id: LedgerId) -> EntrySet:
         """What it has acknowledged of the ledger, and is to hold by its metadata of now."""
-        pledges = self._of(bookie, ledger_id)
-        acked = sorted(pledges.acked.keys() - pledges.taken_back)
-        return EntrySet.from_ids([i for i in acked if self._owes(bookie, ledger_id, i)])
+        pledged = sorted(self._of(bookie, ledger_id).pledged)
+        return EntrySet.from_ids([i for i in pledged if self._owes(bookie, ledger_id, i)])
 
     def changed(self, before: LedgerMetadata | None, after: LedgerMetadata | None) -> None:
         """The store holds `after` in place of `before`: a writer's change takes back what others
@@ -510,10 +508,9 @@ class Wiretap:
         pledges = self._of(bookie, request.ledger_id)
         broken = sorted(
             i
-            for i, acked_at in pledges.acked.items()
+            for i, acked_at in pledges.pledged.items()
             if first <= i <= last
             and acked_at < asked_at
-            and i not in pledges.taken_back
             and i not in spared
             and i not in self._lost(bookie, request.ledger_id)
             and self._owes(bookie, request.ledger_id, i)
