@@ -18,7 +18,6 @@ from bookie.errors import (
 )
 from bookie.ids import LedgerId
 from bookie.metadata.store import MetadataStore
-from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.clearing import found_losses
 from bookie.storage.storage import Storage
 
@@ -28,34 +27,31 @@ _SKIPS: Final = (MetadataFormatError, NoSuchLedgerError, StorageError)
 """Why a record stays until the next look: nothing is known of its ledger now."""
 
 
-async def take_back_losses(storage: Storage, store: MetadataStore) -> int:
-    """Take back, durably, what is recorded as lost and is here; returns how many ledgers had such
-    a record. The caller has made durable what was here before the call; an entry that came since is
-    of a ledger with a note.
+async def take_back_losses(storage: Storage, store: MetadataStore) -> None:
+    """Take back, durably, what is recorded as lost and is here. The caller has made durable what
+    was here before the call; an entry that came since is of a ledger with a note.
     """
-    count = 0
     for ledger_id in storage.lossy_ledgers():
         try:
-            count += bool(await _take_back(storage, store, ledger_id))
+            await _take_back(storage, store, ledger_id)
         except UnavailableError as error:
             log.warning("loss records: not looked at: %s", error)
             break
         except _SKIPS as error:
             log.warning("loss record of ledger %d: not looked at: %s", ledger_id, error)
-    return count
 
 
-async def _take_back(storage: Storage, store: MetadataStore, ledger_id: LedgerId) -> EntrySet:
+async def _take_back(storage: Storage, store: MetadataStore, ledger_id: LedgerId) -> None:
     held = await asyncio.to_thread(storage.held, ledger_id)
     if not held & storage.loss(ledger_id):
-        return EMPTY
+        return
     metadata = (await store.read_ledger(ledger_id)).value
     found = found_losses(metadata, storage.loss(ledger_id), held=held)
     if not found:
-        return EMPTY
+        return
     gone = await asyncio.to_thread(storage.maintenance.retract_loss, ledger_id, found)
     if not gone:
-        return EMPTY  # somebody else was first
+        return  # somebody else was first
     log.warning(
         "ledger %d: %d entries that were recorded as lost are here, the first is %d: the record is "
         "taken back",
@@ -63,4 +59,3 @@ async def _take_back(storage: Storage, store: MetadataStore, ledger_id: LedgerId
         len(gone),
         gone.first,
     )
-    return gone

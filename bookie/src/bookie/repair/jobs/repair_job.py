@@ -7,16 +7,15 @@ A repair may be stopped anywhere and run again: what is left to do only shrinks.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 
 from bookie.ids import BookieId, LedgerId
-from bookie.metadata.store import Versioned
 from bookie.points import passing
 from bookie.protocol.clearing import ClearReason, is_left_to_writer
-from bookie.protocol.ledger import LedgerMetadata, LedgerState
+from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.repair.engine.choice import AUTO
 from bookie.repair.engine.engine import Engines
@@ -101,20 +100,8 @@ def marked_on(marks: Iterable[Marks], *, limbo: bool) -> dict[LedgerId, list[Boo
     return found
 
 
-def _waits_for_next_run(metadata: LedgerMetadata, *, bookie_id: BookieId) -> bool:
-    """True when the next run will see to the ledger: its last fragment names the bookie again, or
-    somebody ends it.
-    """
-    return not is_left_to_writer(metadata, bookie_id)
-
-
-def is_written(task: LedgerTask, found: Mapping[LedgerId, Versioned[LedgerMetadata]]) -> bool:
-    """True when the ledger is OPEN and a writer would send its next entry to a bookie that holds it
-    in limbo.
-    """
-    read = found.get(task.ledger_id)
-    is_open = read is not None and read.value.state is LedgerState.OPEN
-    return read is not None and is_open and task.needs_recovery(read.value)
+def _is_left(metadata: LedgerMetadata, *, bookie_id: BookieId) -> bool:
+    return is_left_to_writer(metadata, bookie_id)
 
 
 class _Repair:
@@ -166,10 +153,12 @@ class _Repair:
                 unreadable={},
                 in_flight=settings.audit.metadata_in_flight,
             )
-            written = [task.ledger_id for task in batch if is_written(task, found)]
+            read = ((task, found.get(task.ledger_id)) for task in batch)
+            written = [task for task, one in read if one is not None and task.is_written(one.value)]
             if written:
                 grace_s = settings.writer_grace_s
-                self._say(f"{grace_s:g} s for writers: ledger {written[0]} may have a live one")
+                first = written[0].ledger_id
+                self._say(f"{grace_s:g} s for writers: ledger {first} may have a live one")
                 await asyncio.sleep(grace_s)
                 return
 
@@ -212,8 +201,10 @@ class _Repair:
         for bookie_id, one in cleared:
             outcome = by_id.get(one.ledger_id)
             if outcome is not None and one.reason == ClearReason.NOT_CLOSED.value:
+                # Otherwise the next run will see to it: the last fragment names the bookie again,
+                # or somebody ends the ledger.
                 await recover_ledger(
-                    self._cluster, outcome, unless=partial(_waits_for_next_run, bookie_id=bookie_id)
+                    self._cluster, outcome, only_if=partial(_is_left, bookie_id=bookie_id)
                 )
 
     async def end(self) -> None:

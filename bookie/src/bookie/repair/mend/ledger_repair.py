@@ -127,7 +127,7 @@ class LedgerRepair:
         if metadata is not None and task.needs_recovery(metadata):
             async with self._slots:
                 # It may have waited for its turn, and its writer has moved on meanwhile.
-                await recover_ledger(self.cluster, outcome, unless=task.is_settled)
+                await recover_ledger(self.cluster, outcome, only_if=task.needs_recovery)
 
     async def _end_if_short(self, task: LedgerTask, outcome: Outcome, look: Look) -> None:
         """Close a ledger that was left to its writer, if a bookie that has a mark on it owes
@@ -207,15 +207,15 @@ async def recover_ledger(
     cluster: Cluster,
     outcome: Outcome,
     *,
-    unless: Callable[[LedgerMetadata], bool] = lambda _metadata: False,
+    only_if: Callable[[LedgerMetadata], bool] = lambda _metadata: True,
 ) -> None:
-    """Fence, recover and close one ledger, `unless` its metadata of now say otherwise. What came of
+    """Fence, recover and close one ledger, `only_if` its metadata of now call for it. What came of
     it is in its outcome; it never raises.
     """
     ledger_id = outcome.ledger_id
     try:
         metadata = (await cluster.store.read_ledger(ledger_id)).value
-        if unless(metadata):
+        if not only_if(metadata):
             return
         result = await recover(
             cluster.store,

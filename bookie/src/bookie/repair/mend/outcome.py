@@ -25,13 +25,15 @@ class LedgerTask:
         """True when only a recovery ends what is undecided: one that was begun and left, or one of
         a ledger that is still written to a bookie which holds it in limbo.
         """
-        if metadata.state is LedgerState.IN_RECOVERY:
-            return True
-        is_written = metadata.state is LedgerState.OPEN and bool(self.limbo_on)
-        return is_written and not is_left_to_writer(metadata, *self.limbo_on)
+        return metadata.state is LedgerState.IN_RECOVERY or self.is_written(metadata)
 
-    def is_settled(self, metadata: LedgerMetadata) -> bool:
-        return not self.needs_recovery(metadata)
+    def is_written(self, metadata: LedgerMetadata) -> bool:
+        """True when the ledger is OPEN and a writer would send its next entry to a bookie that
+        holds it in limbo.
+        """
+        is_open = metadata.state is LedgerState.OPEN
+        is_in_limbo = bool(self.limbo_on)
+        return is_open and is_in_limbo and not is_left_to_writer(metadata, *self.limbo_on)
 
 
 @dataclass(slots=True)
