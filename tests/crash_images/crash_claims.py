@@ -84,8 +84,8 @@ Claim = Callable[[After], Iterator[str]]
 
 def an_unclean_stop_is_noticed(after: After) -> Iterator[str]:
     # By this boot, or by one before it that marked everything and ended before it served.
-    boundary = after.storage.boundary()
-    is_marked = boundary is not None and boundary.epoch > after.promises.epoch
+    boundaries = (after.storage.boundary(), after.storage.unchecked_boundary())
+    is_marked = any(one is not None and one.epoch > after.promises.epoch for one in boundaries)
     if after.promises.stop is Stop.UNCLEAN and after.record.clean and not is_marked:
         yield f"it had served, and the boot says clean ({after.record.reason})"
 

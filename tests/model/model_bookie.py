@@ -103,10 +103,11 @@ class BookieMoves:
     @property
     def _is_fenced_for_ever(self) -> bool:
         rules = self._rules
-        if rules.boundary_goes_with_limbo:
-            return False
         is_noticed = rules.marker_holds and rules.boot_awaited and rules.tombstones
-        return self._notes.keep_fences and is_noticed and rules.boot_fence is BootFence.ALL
+        sets_again = rules.boot_fence is BootFence.ALL or (
+            rules.boot_fence is BootFence.DISKS_LOST and rules.fence_durable
+        )
+        return self._notes.keep_fences and is_noticed and sets_again
 
     # Requests
     def _takes(self, shared: Shared, bookie: Bookie) -> Iterator[Effect]:
@@ -143,7 +144,7 @@ class BookieMoves:
     def _refusal(self, bookie: Bookie) -> Add | None:
         if bookie.fence:
             return REPLIES[bookie.fence]
-        if bookie.mark is Mark.LIMBO:
+        if bookie.mark and self._rules.marks_refuse:
             return Add.NOT_WRITABLE if self._rules.not_writable_here else Add.FENCED
         return None
 
@@ -236,10 +237,11 @@ class BookieMoves:
 
     def _boot(self, shared: Shared, bookie: Bookie) -> Bookie:
         is_in_doubt = self._notes.is_in_doubt(bookie)
+        fences = self._fences_at_boot(shared, bookie)
         bookie = bookie._replace(run=Run.UP, replaced=False)
         if not (self._rules.marker_holds and is_in_doubt):
             return bookie
-        if self._fences_at_boot(shared, bookie) and not bookie.fence:
+        if fences and not bookie.fence:
             # Who is told FENCED either way need not know by which of the two.
             here = self._rules.not_writable_here
             bookie = bookie._replace(fence=Fence.BOUNDARY if here else Fence.FENCED)
@@ -252,6 +254,8 @@ class BookieMoves:
 
     def _fences_at_boot(self, shared: Shared, bookie: Bookie) -> bool:
         match self._rules.boot_fence:
+            case BootFence.DISKS_LOST:
+                return bookie.replaced
             case BootFence.ALL:
                 return True
             case BootFence.EXISTING:
@@ -298,8 +302,6 @@ class BookieMoves:
         elif self._may_clear(shared, bookie):
             synced = bookie.held if self._rules.clear_after_sync else bookie.synced
             cleared = bookie._replace(mark=self._cleared, synced=synced, vouched=bookie.held)
-            if self._rules.boundary_goes_with_limbo and bookie.fence is Fence.BOUNDARY:
-                cleared = cleared._replace(fence=Fence.NONE)
             yield Act("judges" if self._cleared else "clears", bookie.mark), shared, cleared
 
     @property

@@ -19,7 +19,8 @@ GENTLE = Rules()
 """The product's rules."""
 ENDS_WRITERS = Rules(not_writable_here=False, clear_if_replaced=False)
 """The rules of release 0.1.0: FENCED for all that was in doubt, and limbo until the close."""
-ONE_BARRIER = replace(GENTLE, fence_durable=False)
+WHOLE_BOUNDARY = replace(GENTLE, boot_fence=BootFence.ALL)
+ONE_BARRIER = replace(WHOLE_BOUNDARY, fence_durable=False)
 OTHER_BARRIER = replace(GENTLE, boot_fence=BootFence.NONE)
 
 PAIR = Bounds(write_quorum=2, spares=1, writer_changes=1)
@@ -162,9 +163,9 @@ QUICK = (
     gentle("explicit LACs, disks lost", replace(TOLD, crashes=2, disk_loss=True)),
     gentle("explicit LACs, no boundary", replace(TOLD, writer_changes=2), OTHER_BARRIER),
     gentle(
-        "boundary goes with limbo",
+        "a boundary after every unclean stop",
         replace(STALE, writer_changes=2),
-        replace(GENTLE, boundary_goes_with_limbo=True),
+        WHOLE_BOUNDARY,
     ),
 )
 LONG = (

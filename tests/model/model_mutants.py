@@ -224,8 +224,14 @@ OTHERS = (
     ),
     Mutant(
         "fence-told-before-durable",
-        "R9: hidden by the boundary of the boot",
+        "R9",
         Rules(fence_durable=False),
+        TRUNCATED,
+    ),
+    Mutant(
+        "fence-told-before-durable-whole-boundary",
+        "R9: hidden by a boundary after every unclean stop",
+        Rules(fence_durable=False, boot_fence=BootFence.ALL),
         NOTHING,
         directed=(
             "tests/scenarios/test_fencing.py::test_s44_a_fence_that_is_not_durable_does_not_count",

@@ -70,7 +70,7 @@ class Notes:
     def without_disks(self, bookie: Bookie) -> Iterator[Bookie]:
         """Its boot finds other disks: with the notes of before, or with none."""
         for noted in (True, False) if self._are_kept else (True,):
-            yield bookie._replace(noted=noted, replaced=self._are_kept)
+            yield bookie._replace(noted=noted, replaced=True)
 
     def without_notes(self, bookie: Bookie) -> Iterator[Bookie]:
         """The disk with the notes is another one, and nothing else is lost."""
@@ -85,6 +85,6 @@ class Notes:
 
     @property
     def keep_fences(self) -> bool:
-        """A fence stays for ever where boots set it again, or where it is durable."""
+        """A fence stays forever where boots set it again, or where it is durable."""
         trusts = self._are_kept and not self._rules.doubts_lost_disks
         return not self._are_kept or (self._rules.fence_durable and not trusts)

@@ -9,8 +9,9 @@ from enum import Enum
 
 
 class BootFence(Enum):
-    """Which ledgers an unclean boot fences here (R24)."""
+    """Which ledgers an unclean boot keeps behind a boundary forever (R24)."""
 
+    DISKS_LOST = "every ledger that existed, also deleted ones, if the disks are not as they were"
     ALL = "every ledger that existed, also deleted ones"
     EXISTING = "those the metadata lists"
     NAMING = "those whose metadata name this bookie"
@@ -119,11 +120,12 @@ class Rules:
     reads_fence: bool = True
     fence_durable: bool = True  # server.durable: before it is answered
     denies_on_io_error: bool = False
-    not_writable_here: bool = True  # the boundary answers this; FENCED only where fenced
+    not_writable_here: bool = True  # marks and boundary answer this; FENCED only where fenced
+    marks_refuse: bool = True  # adds, while the check has not ended
     # boot.boot, boot.marker
     marker_holds: bool = True
     boot_awaited: bool = True
-    boot_fence: BootFence = BootFence.ALL
+    boot_fence: BootFence = BootFence.DISKS_LOST
     boot_reads_fresh: bool = True
     limbo: bool = True
     unchecked: bool = True
@@ -132,7 +134,6 @@ class Rules:
     clear_when: ClearWhen = ClearWhen.CLOSED
     clear_if_replaced: bool = True  # OPEN, and the last fragment does not name it
     clear_if_replaced_in_recovery: bool = False
-    boundary_goes_with_limbo: bool = False
     unchecked_held_by: HeldBy = HeldBy.UNCLEAN_BOOT
     clear_needs_copies: bool = True
     clear_after_sync: bool = True

@@ -198,7 +198,7 @@ PUBLISHED_RUNS = (
         "BP-46 scenario 1",
         SCENARIO_1,
         Bounds(entries=2),
-        Rules(boot_fence=BootFence.NONE, fence_durable=False),
+        Rules(boot_fence=BootFence.NONE, fence_durable=False, marks_refuse=False),
     ),
     ("BP-46 scenario 2", SCENARIO_2, Bounds(), Rules(limbo=False)),
 )

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from model_gentle import CONDITIONS, ENDS_WRITERS, GENTLE, LIVES_ON, OTHER_BARRIER, PAIR, quick
+from model_gentle import CONDITIONS, ENDS_WRITERS, GENTLE, LIVES_ON, PAIR, WHOLE_BOUNDARY, quick
 from model_ledger import LedgerModel
 from model_mutants import Case, begin, each
 from model_published import replay
@@ -65,14 +65,16 @@ def test_it_hangs_on_each_of_its_conditions(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "rules, fence", [(GENTLE, Fence.BOUNDARY), (OTHER_BARRIER, Fence.NONE)], ids=["both", "limbo"]
+    "rules, fence",
+    [(WHOLE_BOUNDARY, Fence.BOUNDARY), (GENTLE, Fence.NONE)],
+    ids=["both", "limbo"],
 )
 def test_who_is_in_limbo_and_not_fenced_says_not_writable(rules: Rules, fence: Fence) -> None:
     after = moved(rules, ("adds", -1, 0), ("stops", 0, -1), ("cannot_write", 0, 0))
     assert after.fence is fence and after.mark is Mark.LIMBO
 
 
-@pytest.mark.parametrize("rules", [GENTLE, OTHER_BARRIER], ids=["both", "limbo"])
+@pytest.mark.parametrize("rules", [WHOLE_BOUNDARY, GENTLE], ids=["both", "limbo"])
 def test_whom_a_recoverer_fenced_says_so_after_the_crash_too(rules: Rules) -> None:
     fenced = (("adds", -1, 0), ("starts", -1, -1), ("fences", 0, -1), ("stops", 0, -1))
     assert moved(rules, *fenced, ("refuses", 0, 0)).fence is Fence.FENCED
@@ -81,6 +83,6 @@ def test_whom_a_recoverer_fenced_says_so_after_the_crash_too(rules: Rules) -> No
 def test_a_tombstone_says_fenced_whatever_a_boot_left() -> None:
     acked = (("adds", -1, 0), *each("stores", 0, 1), *each("hears_ok", 0, 1), ("stops", 0, -1))
     repaired = (("closes_own", -1, 0), ("copied", 0, 0), ("clears", 0, -1))
-    assert moved(GENTLE, *acked, *repaired).fence is Fence.BOUNDARY
+    assert moved(WHOLE_BOUNDARY, *acked, *repaired).fence is Fence.BOUNDARY
     gone = (("deletes", -1, -1), ("collects", 0, -1))
-    assert moved(GENTLE, *acked, *repaired, *gone).fence is Fence.FENCED
+    assert moved(WHOLE_BOUNDARY, *acked, *repaired, *gone).fence is Fence.FENCED

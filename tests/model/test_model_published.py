@@ -1,5 +1,7 @@
 """BP-46's two scenarios, in the published order and as the search finds them."""
 
+from dataclasses import replace
+
 import pytest
 from model_ledger import TRUNCATED, LedgerModel
 from model_published import SCENARIO_1, SCENARIO_2, Stage, replay
@@ -7,8 +9,8 @@ from model_rules import BootFence, Bounds, Rules
 from model_search import Search
 from model_story import summary, tell, walk
 
-IN_MEMORY = Rules(boot_fence=BootFence.NONE, fence_durable=False)
-NOT_CLOSED = Rules(boot_fence=BootFence.NOT_CLOSED, fence_durable=False)
+IN_MEMORY = Rules(boot_fence=BootFence.NONE, fence_durable=False, marks_refuse=False)
+NOT_CLOSED = replace(IN_MEMORY, boot_fence=BootFence.NOT_CLOSED)
 NO_LIMBO = Rules(limbo=False)
 
 

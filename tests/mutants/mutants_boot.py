@@ -24,6 +24,7 @@ LIVES: Final = "tests/bookie/server/test_lifecycle.py::"
 FILES: Final = "tests/bookie/boot/test_identity_files.py::"
 CLEARING: Final = "tests/bookie/protocol/test_clearing.py::"
 
+FENCES_LOST: Final = SERVED + "test_s1_where_fences_may_be_lost_its_old_writer_is_refused_for_ever"
 DIES_AT_BOOT: Final = (
     BOOTS + "test_s26_a_boot_that_dies_leaves_the_older_markers_and_the_next_marks_all"
 )
@@ -35,12 +36,10 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "an unclean boot fences nothing",
         stands_for=("no boot fence", "S1 no boot fence"),
         file=LEDGERS,
-        old="        self.fence = union([self.fence, boundary])\n",
-        new="",
+        old="            self.fence = union([self.fence, boundary])\n",
+        new="            pass\n",
         model="no-boundary-disks-lost",
-        tests=(
-            SERVED + "test_s1_once_the_limbo_of_an_open_ledger_has_ended_its_old_writer_is_refused",
-        ),
+        tests=(FENCES_LOST,),
     ),
     planted(
         "an unclean boot fences the ledgers that are not closed",
@@ -91,8 +90,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "an unclean boot puts no ledger in limbo",
         stands_for=("no limbo", "S2 no limbo"),
         file=MARKING,
-        old="storage.maintenance.mark(boundary, limbo, unchecked=True)",
-        new="storage.maintenance.mark(boundary, (), unchecked=False)",
+        old="storage.maintenance.mark(boundary, limbo, fences_lost=True)",
+        new="storage.maintenance.mark(boundary, (), fences_lost=True)\n"
+        "    storage.maintenance.finish_unchecked(epoch)",
         model="no-limbo",
         tests=(MARKED + "test_s2_s42_what_is_not_there_is_unknown_in_limbo_and_unchecked",),
     ),

@@ -8,6 +8,10 @@ from mutant import Mutant, Patch, planted
 ADMISSION: Final = "bookie/src/bookie/protocol/admission.py"
 CLEAR: Final = "bookie/src/bookie/protocol/clearing.py"
 EXPECT: Final = "bookie/src/bookie/repair/judge/expect.py"
+LEDGERS: Final = "bookie/src/bookie/storage/ledger_table.py"
+MARKING: Final = "bookie/src/bookie/boot/boundary_marks.py"
+SERVER_MARKS: Final = "bookie/src/bookie/server/marks.py"
+STORAGE: Final = "bookie/src/bookie/storage/storage.py"
 FACTS: Final = "bookie/src/bookie/server/ledger_facts.py"
 OUTCOME: Final = "bookie/src/bookie/repair/mend/outcome.py"
 PLACEMENT: Final = "bookie/src/bookie/client/placement.py"
@@ -25,6 +29,10 @@ SERVED: Final = "tests/scenarios/test_boot_served.py::"
 PLACED: Final = "tests/bookie/client/test_placement.py::"
 STEP: Final = "tests/bookie/repair/jobs/test_left_to_writers.py::"
 
+BOOTED: Final = "tests/bookie/boot/test_boot_notes.py::"
+PERMITS: Final = "tests/bookie/storage/test_permits.py::"
+
+FENCES_LOST: Final = SERVED + "test_s1_where_fences_may_be_lost_its_old_writer_is_refused_for_ever"
 EACH_MARK: Final = (
     JUDGED + "test_r24_each_mark_of_an_unclean_boot_alone_keeps_adds_out_and_ends_nobody"
 )
@@ -105,19 +113,59 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         new="    if facts.behind_boundary and facts.is_marked:\n",
         tests=(
             JUDGED + "test_r24_once_the_check_has_ended_the_boundary_ends_who_comes_later",
-            SERVED + "test_s1_once_the_limbo_of_an_open_ledger_has_ended_its_old_writer_is_refused",
+            FENCES_LOST,
         ),
     ),
     planted(
         "the server believes that a cleared ledger takes adds",
         stands_for=("no boot fence",),
         file=FACTS,
-        old="    is_behind = boundary is not None and boundary.covers(ledger_id)\n    # What",
+        old="    is_behind = boundary is not None and boundary.covers(ledger_id)\n    is_un",
         new="    is_behind = boundary is not None and boundary.covers(ledger_id)\n"
-        "    is_behind = is_behind and (record is None or not record.checked_epoch)\n    # What",
-        tests=(
-            SERVED + "test_s1_once_the_limbo_of_an_open_ledger_has_ended_its_old_writer_is_refused",
-        ),
+        "    is_behind = is_behind and (record is None or not record.checked_epoch)\n    is_un",
+        tests=(FENCES_LOST,),
+    ),
+    planted(
+        "a plain unclean stop ends writers forever",
+        stands_for=("a writer that could go on is cut off",),
+        file=MARKING,
+        old="listing.undecided, fences_lost=False)",
+        new="listing.undecided, fences_lost=True)",
+        tests=(SERVED + "test_r24_a_ledger_of_which_all_is_back_takes_adds_again",),
+    ),
+    planted(
+        "what is unchecked takes adds unless a boundary covers it",
+        stands_for=("no boot fence",),
+        file=FACTS,
+        old="    is_unchecked = storage.is_unchecked(ledger_id)\n",
+        new="    is_unchecked = is_behind and storage.is_unchecked(ledger_id)\n",
+        tests=(SERVED + "test_s1_s24_also_when_its_fence_request_never_arrived",),
+    ),
+    planted(
+        "marks that were set without a boundary are not seen by the next boot",
+        stands_for=("S26 marker cleared early",),
+        file=STORAGE,
+        old="union([self._ledgers.fence, self._ledgers.unchecked])",
+        new="union([self._ledgers.fence])",
+        tests=(BOOTED + "test_a_marking_that_was_interrupted_doubts_everything",),
+    ),
+    planted(
+        "a ledger is added to by the permit of before it was unchecked",
+        stands_for=("no boot fence",),
+        file=LEDGERS,
+        old="        self._unchecked = boundary\n        self.permits.drop_all()\n",
+        new="        self._unchecked = boundary\n",
+        tests=(PERMITS + "test_whoever_changes_what_a_ruling_looks_at_drops_the_permit",),
+    ),
+    planted(
+        "the record of a loss goes before the copy is durable",
+        stands_for=("a loss is forgotten with its copy",),
+        file=SERVER_MARKS,
+        old="        log_bytes = await asyncio.to_thread(work)\n"
+        "        await take_back_losses(self.storage, self.store)\n",
+        new="        await take_back_losses(self.storage, self.store)\n"
+        "        log_bytes = await asyncio.to_thread(work)\n",
+        tests=(MARKS + "test_the_record_of_a_loss_goes_no_earlier_than_its_copy_is_durable",),
     ),
     planted(
         "a fence is taken for a mark, which its writer may go round",

@@ -42,19 +42,48 @@ async def test_s1_s24_also_when_its_fence_request_never_arrived(server: ServerLa
     assert await server.add(ledger, 1) is Status.READ_ONLY
 
 
-async def test_s1_once_the_limbo_of_an_open_ledger_has_ended_its_old_writer_is_refused(
-    server: ServerLab,
-) -> None:
+async def crashed_and_cleared(lab: ServerLab) -> LedgerId:
+    """An open ledger whose writer has replaced the bookie that crashed, and which left limbo."""
+    ledger = await lab.ledger()
+    await lab.add(ledger, 0)
+    await lab.restart()
+    assert await lab.add(ledger, 1) is Status.READ_ONLY
+    found = await lab.store.read_ledger(ledger)
+    elsewhere = found.value.with_fragments([Fragment(EntryId(0), OTHERS)])
+    await lab.store.write_ledger(elsewhere, version=found.version)
+    [answer] = (await lab.call("ClearLimbo", pb.ClearLimboRequest(ledger_ids=[ledger]))).results
+    assert answer.cleared
+    assert await lab.absent(ledger, 1) in (Status.NO_SUCH_ENTRY, Status.NO_SUCH_LEDGER)
+    return ledger
+
+
+async def test_r24_a_ledger_of_which_all_is_back_takes_adds_again(server: ServerLab) -> None:
+    ledger = await crashed_and_cleared(server)
+    await name_it(server, ledger, 1)
+    assert await server.add(ledger, 1) is Status.OK
+
+
+async def test_r24_its_fence_stands_as_before(server: ServerLab) -> None:
     ledger = await server.ledger()
     await server.add(ledger, 0)
+    assert await server.fence(ledger) is Status.OK
+    await server.close_ledger(ledger, -1)
     await server.restart()
-    assert await server.add(ledger, 1) is Status.READ_ONLY
-    found = await server.store.read_ledger(ledger)
-    elsewhere = found.value.with_fragments([Fragment(EntryId(0), OTHERS)])
-    await server.store.write_ledger(elsewhere, version=found.version)
-    [answer] = (await server.call("ClearLimbo", pb.ClearLimboRequest(ledger_ids=[ledger]))).results
-    assert answer.cleared and await server.add(ledger, 1) is Status.FENCED
-    assert await server.absent(ledger, 1) in (Status.NO_SUCH_ENTRY, Status.NO_SUCH_LEDGER)
+    await server.call("ClearLimbo", pb.ClearLimboRequest(ledger_ids=[ledger]))
+    assert await server.add(ledger, 1) is Status.FENCED
+
+
+@pytest.mark.parametrize("lost", ["a disk", "notes"])
+async def test_s1_where_fences_may_be_lost_its_old_writer_is_refused_for_ever(
+    server: ServerLab, lost: str
+) -> None:
+    if lost == "a disk":
+        server.wipe_on_kill = (1,)
+    else:
+        await server.stop()
+        server.tree["durability"]["noteIdleFlushes"] = None
+        await server.start()
+    assert await server.add(await crashed_and_cleared(server), 1) is Status.FENCED
 
 
 async def test_s1_where_the_boot_fences_nothing_the_fence_itself_outlives_the_crash(

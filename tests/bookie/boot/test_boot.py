@@ -220,9 +220,10 @@ async def test_ledgers_with_explicit_ids_above_the_generator_are_fenced_one_by_o
     assert boundary is not None and boundary.extra_ids == {chosen}
 
 
-async def test_s40_an_explicit_id_that_was_deleted_stays_fenced_while_entries_lie_here(
+async def test_s40_an_explicit_id_that_was_deleted_is_marked_while_entries_lie_here(
     lab: BootLab,
 ) -> None:
+    lab.note_idle_flushes = None
     await lab.boot()
     chosen = await lab.ledger(ledger_id=10**12)
     await lab.add(chosen, 0)

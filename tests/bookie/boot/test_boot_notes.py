@@ -47,8 +47,9 @@ async def crashed(lab: BootLab) -> tuple[LedgerId, LedgerId]:
 
 def takes_adds(booted: Booted, ledger_id: LedgerId) -> bool:
     record, boundary = booted.storage.record(ledger_id), booted.storage.boundary()
-    is_fenced = record is not None and (record.fenced or record.limbo)
-    return not is_fenced and not (boundary is not None and boundary.covers(ledger_id))
+    is_refused = record is not None and (record.fenced or record.limbo)
+    is_refused |= booted.storage.is_unchecked(ledger_id)
+    return not is_refused and not (boundary is not None and boundary.covers(ledger_id))
 
 
 async def test_an_idle_ledger_is_left_alone_and_a_busy_one_is_in_limbo(lab: BootLab) -> None:
@@ -63,7 +64,7 @@ async def test_an_idle_ledger_is_left_alone_and_a_busy_one_is_in_limbo(lab: Boot
 async def test_the_record_counts_only_what_is_in_doubt(lab: BootLab) -> None:
     await crashed(lab)
     record = (await lab.boot()).record
-    assert (record.ledgers_fenced, record.ledgers_in_limbo, record.ledgers_unchecked) == (1, 1, 0)
+    assert (record.ledgers_fenced, record.ledgers_in_limbo, record.ledgers_unchecked) == (0, 1, 0)
 
 
 async def test_with_nothing_in_doubt_nothing_is_marked(lab: BootLab) -> None:
@@ -86,13 +87,35 @@ async def test_a_closed_ledger_with_a_note_is_unchecked(lab: BootLab) -> None:
     assert booted.storage.limbo_ledgers() == []
 
 
-async def test_s40_a_deleted_ledger_with_a_note_stays_fenced(lab: BootLab) -> None:
+async def test_r24_no_ledger_is_fenced_where_fences_are_as_they_were(lab: BootLab) -> None:
+    _idle, busy = await crashed(lab)
+    storage = (await lab.boot()).storage
+    assert storage.boundary() is None and storage.unchecked_boundary() is not None
+    record = storage.record(busy)
+    assert record is not None and record.limbo and not record.fenced
+
+
+async def test_r24_a_boundary_of_before_stays(lab: BootLab) -> None:
+    lab.note_idle_flushes = None
+    await lab.boot()
+    ledger = await lab.ledger()
+    lab.kill()
+    lab.note_idle_flushes = 1
+    assert not takes_adds(await lab.boot(), ledger)
+    await lab.add(await lab.ledger(), 0)
+    lab.kill()
+    boundary = (await lab.boot()).storage.boundary()
+    assert boundary is not None and boundary.covers(ledger) and boundary.epoch == 2
+
+
+async def test_s40_a_deleted_ledger_with_a_note_is_unchecked(lab: BootLab) -> None:
     await lab.boot()
     deleted = await lab.ledger()
     await lab.add(deleted, 0)
     await lab.store.delete_ledger(deleted)
     lab.kill()
-    assert not takes_adds(await lab.boot(), deleted)
+    booted = await lab.boot()
+    assert booted.storage.is_unchecked(deleted) and not takes_adds(booted, deleted)
 
 
 async def test_s37_a_write_back_that_no_metadata_names_yet_is_in_doubt(lab: BootLab) -> None:
@@ -244,7 +267,7 @@ async def test_a_marking_that_was_interrupted_doubts_everything(lab: BootLab) ->
     await go_idle(lab)
     assert lab.now is not None
     begun = Boundary(lab.now.record.boot_epoch + 1, LedgerId(-1), frozenset({LedgerId(99)}))
-    await asyncio.to_thread(lab.now.storage.maintenance.mark, begun, [], unchecked=True)
+    await asyncio.to_thread(lab.now.storage.maintenance.mark, begun, [], fences_lost=False)
     lab.kill()  # as if it had died in the next boot, before the stamps
     assert (await lab.boot()).storage.limbo_ledgers() == [idle]
 

@@ -22,10 +22,12 @@ NEVER_SEEN = LedgerFacts()
 ORDINARY = LedgerFacts(is_known=True, master_key=KEY, lac=EntryId(4), last_entry_id=EntryId(5))
 FENCED = ORDINARY._replace(fenced=True)
 BEHIND = ORDINARY._replace(behind_boundary=True)
-LIMBO = ORDINARY._replace(limbo=True, behind_boundary=True)
-LIMBO_UNSEEN = LedgerFacts(is_known=True, limbo=True, behind_boundary=True)
-UNCHECKED = BEHIND._replace(unchecked=True)
-UNCHECKED_UNSEEN = LedgerFacts(unchecked=True, behind_boundary=True)
+LIMBO = ORDINARY._replace(limbo=True)
+LIMBO_BEHIND = LIMBO._replace(behind_boundary=True)
+LIMBO_UNSEEN = LedgerFacts(is_known=True, limbo=True)
+UNCHECKED = ORDINARY._replace(unchecked=True)
+UNCHECKED_BEHIND = UNCHECKED._replace(behind_boundary=True)
+UNCHECKED_UNSEEN = LedgerFacts(unchecked=True)
 DELETED = ORDINARY._replace(fenced=True, deleted=True)
 
 
@@ -41,8 +43,10 @@ def add(facts: LedgerFacts, *, recovery: bool = False, writable: bool = True) ->
         (FENCED, Status.FENCED, Status.OK),
         (BEHIND, Status.FENCED, Status.OK),
         (LIMBO, Status.READ_ONLY, Status.OK),
+        (LIMBO_BEHIND, Status.READ_ONLY, Status.OK),
         (LIMBO._replace(fenced=True), Status.FENCED, Status.OK),
         (UNCHECKED, Status.READ_ONLY, Status.OK),
+        (UNCHECKED_BEHIND, Status.READ_ONLY, Status.OK),
         (UNCHECKED._replace(fenced=True), Status.FENCED, Status.OK),
         (UNCHECKED_UNSEEN, Status.READ_ONLY, Status.OK),
         (UNCHECKED_UNSEEN._replace(fenced=True), Status.FENCED, Status.OK),

@@ -73,7 +73,7 @@ async def test_with_nothing_to_check_the_boundary_is_lifted_and_absence_denied(
     assert await marks.finish_unchecked()
     assert not lab.now.storage.is_unchecked(elsewhere)
     boundary = lab.now.storage.boundary()
-    assert boundary is not None and boundary.covers(elsewhere), "the fence stays for ever"
+    assert boundary is not None and boundary.covers(elsewhere), "the fence stays forever"
 
 
 async def test_a_mark_that_is_left_holds_the_boundary(lab: BootLab) -> None:
@@ -305,6 +305,17 @@ async def test_an_entry_that_turns_up_takes_its_loss_record_back_with_the_next_f
     assert not marks.losses_count and found.lost.is_empty and not found.limbo
     marks = await unclean(lab)
     assert not marks.losses_count, "durably"
+
+
+async def test_the_record_of_a_loss_goes_no_earlier_than_its_copy_is_durable(
+    lab: BootLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marks, ledger = await cleared_by_a_record(lab)
+    await lab.add(ledger, 0, 1, recovery=True)
+    counts: list[int] = []
+    monkeypatch.setattr(points, "_observers", [lambda _point: counts.append(marks.losses_count)])
+    await marks.flush()
+    assert set(counts) == {1} and not marks.losses_count
 
 
 async def test_flushes_at_once_take_a_record_back_once(lab: BootLab) -> None:

@@ -62,7 +62,7 @@ async def test_they_are_counted_as_others(server: ServerLab) -> None:
 
 async def test_after_an_unclean_boot_is_marked_they_are_refused(server: ServerLab) -> None:
     ledger = await appended(server)
-    storage_of(server).maintenance.mark(Boundary(7, ledger), [], unchecked=True)
+    storage_of(server).maintenance.mark(Boundary(7, ledger), [], fences_lost=True)
     assert await server.add(ledger, ENTRIES) is Status.READ_ONLY
 
 
@@ -213,16 +213,16 @@ async def lab(tmp_path: Path) -> AsyncIterator[Lab]:
 CHANGES: dict[str, tuple[Callable[[Lab], object], Status]] = {
     "fence": (lambda lab: lab.put(fenced=True), Status.FENCED),
     "boundary": (
-        lambda lab: lab.storage.maintenance.mark(Boundary(2, LedgerId(7)), [], unchecked=False),
+        lambda lab: setattr(lab.storage._ledgers, "fence", Boundary(2, LedgerId(7))),
         Status.FENCED,
     ),
     "unchecked": (
-        lambda lab: lab.storage.maintenance.mark(Boundary(2, LedgerId(7)), [], unchecked=True),
+        lambda lab: lab.storage.maintenance.mark(Boundary(2, LedgerId(7)), [], fences_lost=False),
         Status.READ_ONLY,
     ),
     "limbo": (
         lambda lab: lab.storage.maintenance.mark(
-            Boundary(1, LedgerId(7)), [LedgerId(7)], unchecked=True
+            Boundary(1, LedgerId(7)), [LedgerId(7)], fences_lost=False
         ),
         Status.READ_ONLY,
     ),

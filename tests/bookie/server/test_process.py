@@ -107,7 +107,7 @@ async def test_a_killed_process_boots_unclean_in_limbo_and_a_stopped_one_clean(
     process.start()
     boot = (await outside.serving()).boot
     assert (boot.boot_epoch, boot.clean, boot.reason) == (2, False, "UncleanShutdown")
-    assert (boot.ledgers_fenced, boot.ledgers_in_limbo) == (1, 1)
+    assert (boot.ledgers_fenced, boot.ledgers_in_limbo) == (0, 1)
 
     async def unknown() -> bool:
         return await outside.absent(ledger, 0) is Status.UNKNOWN

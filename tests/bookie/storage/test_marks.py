@@ -29,7 +29,7 @@ def kit(tmp_path: Path) -> Iterator[StorageKit]:
 
 def test_marks_are_durable_when_mark_returns(kit: StorageKit) -> None:
     kit.put(LedgerRecord(L7, master_key=b"k" * 20))
-    kit.storage.maintenance.mark(BOUNDARY, [L7, L8], unchecked=True)
+    kit.storage.maintenance.mark(BOUNDARY, [L7, L8], fences_lost=True)
     kit = kit.after_power_cut()
     storage = kit.storage
     assert storage.boundary() == storage.unchecked_boundary() == BOUNDARY
@@ -41,7 +41,7 @@ def test_marks_are_durable_when_mark_returns(kit: StorageKit) -> None:
 
 def test_a_mark_ends_no_writer_and_keeps_the_fence_of_a_client(kit: StorageKit) -> None:
     kit.put(LedgerRecord(L8, fenced=True))
-    kit.storage.maintenance.mark(BOUNDARY, [L7, L8], unchecked=True)
+    kit.storage.maintenance.mark(BOUNDARY, [L7, L8], fences_lost=True)
     kit = kit.after_power_cut()
     records = [kit.storage.record(ledger_id) for ledger_id in (L7, L8)]
     assert [record.fenced for record in records if record is not None] == [False, True]
@@ -50,12 +50,12 @@ def test_a_mark_ends_no_writer_and_keeps_the_fence_of_a_client(kit: StorageKit) 
 
 def test_no_ledger_is_marked_that_the_boundary_does_not_cover(kit: StorageKit) -> None:
     with pytest.raises(AssertionError):
-        kit.storage.maintenance.mark(BOUNDARY, [LedgerId(21)], unchecked=True)
+        kit.storage.maintenance.mark(BOUNDARY, [LedgerId(21)], fences_lost=True)
     kit.storage.close()
 
 
 def test_the_boundary_lies_in_every_directory_and_one_is_enough(kit: StorageKit) -> None:
-    kit.storage.maintenance.mark(BOUNDARY, [], unchecked=True)
+    kit.storage.maintenance.mark(BOUNDARY, [], fences_lost=True)
     kit.storage.close()
     for file in (kit.root / "ledger-0").glob("index.sqlite*"):
         file.unlink()
@@ -66,7 +66,7 @@ def test_the_boundary_lies_in_every_directory_and_one_is_enough(kit: StorageKit)
 
 def test_an_older_state_in_the_journal_takes_no_mark_back(kit: StorageKit) -> None:
     kit.put(LedgerRecord(L7, explicit_lac=EntryId(1)))
-    kit.storage.maintenance.mark(BOUNDARY, [L7], unchecked=False)
+    kit.storage.maintenance.mark(BOUNDARY, [L7], fences_lost=True)
     kit = kit.after_power_cut()
     record = kit.storage.record(L7)
     assert kit.storage.report.replayed_records == 1
@@ -75,27 +75,27 @@ def test_an_older_state_in_the_journal_takes_no_mark_back(kit: StorageKit) -> No
 
 
 def test_a_cleared_mark_is_cleared_durably_and_a_later_boot_marks_again(kit: StorageKit) -> None:
-    kit.storage.maintenance.mark(BOUNDARY, [L7], unchecked=False)
+    kit.storage.maintenance.mark(BOUNDARY, [L7], fences_lost=True)
     marked = kit.storage.record(L7)
     assert marked is not None
     kit.put(replace(marked, limbo=False, checked_epoch=3))
     kit = kit.after_power_cut()
     assert kit.storage.limbo_ledgers() == []
-    kit.storage.maintenance.mark(replace(BOUNDARY, epoch=4), [L7], unchecked=False)
+    kit.storage.maintenance.mark(replace(BOUNDARY, epoch=4), [L7], fences_lost=True)
     assert kit.after_power_cut().storage.limbo_ledgers() == [L7]
 
 
 def test_marking_may_be_interrupted_between_directories_and_repeated(
     kit: StorageKit,
 ) -> None:
-    kit.storage.maintenance.mark(Boundary(2, LedgerId(9)), [L7], unchecked=True)
+    kit.storage.maintenance.mark(Boundary(2, LedgerId(9)), [L7], fences_lost=True)
     kit.storage._directories[1].index.close()
     with pytest.raises(StorageError):
-        kit.storage.maintenance.mark(BOUNDARY, [L7, L8], unchecked=True)
+        kit.storage.maintenance.mark(BOUNDARY, [L7, L8], fences_lost=True)
     kit = kit.after_power_cut()
     found = kit.storage.boundary()
     assert found == BOUNDARY and kit.storage.unchecked_boundary() == BOUNDARY
-    kit.storage.maintenance.mark(BOUNDARY, [L7, L8], unchecked=True)
+    kit.storage.maintenance.mark(BOUNDARY, [L7, L8], fences_lost=True)
     assert kit.storage.limbo_ledgers() == [L7, L8]
     kit.storage.close()
 
@@ -108,10 +108,10 @@ def test_an_interrupted_marking_leaves_the_suspicion_for_the_next_boot(
         directory.write(facts=directory.facts.with_suspicions(found))
     kit.storage._directories[1].index.close()
     with pytest.raises(StorageError):
-        kit.storage.maintenance.mark(BOUNDARY, [], unchecked=True)
+        kit.storage.maintenance.mark(BOUNDARY, [], fences_lost=True)
     kit = kit.after_power_cut()
     assert kit.storage.report.journal_lost
-    kit.storage.maintenance.mark(BOUNDARY, [], unchecked=True)
+    kit.storage.maintenance.mark(BOUNDARY, [], fences_lost=True)
     kit = kit.after_power_cut()
     assert not kit.storage.report.is_suspect
     kit.storage.close()
@@ -119,7 +119,7 @@ def test_an_interrupted_marking_leaves_the_suspicion_for_the_next_boot(
 
 def test_a_ledger_is_unchecked_until_its_check_or_the_whole_one_has_ended(kit: StorageKit) -> None:
     storage = kit.storage
-    storage.maintenance.mark(BOUNDARY, [], unchecked=True)
+    storage.maintenance.mark(BOUNDARY, [], fences_lost=True)
     assert storage.is_unchecked(L7) and not storage.is_unchecked(LedgerId(21))
     assert storage.is_unchecked(LedgerId(1000))
     kit.put(LedgerRecord(L7, checked_epoch=3))
@@ -134,7 +134,7 @@ def test_a_ledger_is_unchecked_until_its_check_or_the_whole_one_has_ended(kit: S
 
 def test_a_check_of_an_earlier_boot_does_not_count_for_a_later_one(kit: StorageKit) -> None:
     kit.put(LedgerRecord(L7, checked_epoch=3))
-    kit.storage.maintenance.mark(replace(BOUNDARY, epoch=4), [], unchecked=True)
+    kit.storage.maintenance.mark(replace(BOUNDARY, epoch=4), [], fences_lost=True)
     assert kit.storage.is_unchecked(L7)
 
 
@@ -142,7 +142,7 @@ def test_marking_a_hundred_thousand_ledgers_takes_a_moment(tmp_path: Path) -> No
     kit = StorageKit(tmp_path / "bookie")
     limbo = [LedgerId(i) for i in range(100_000)]
     began = time.process_time()
-    kit.storage.maintenance.mark(Boundary(2, LedgerId(100_000)), limbo, unchecked=True)
+    kit.storage.maintenance.mark(Boundary(2, LedgerId(100_000)), limbo, fences_lost=True)
     seconds = time.process_time() - began
     assert len(kit.storage.limbo_ledgers()) == 100_000
     assert seconds < 10, "about one second of CPU on the project's machine; no row-wise commits"
@@ -187,7 +187,7 @@ def test_a_loss_that_was_taken_back_is_gone_from_every_disk_with_who_did_it(
 def test_the_mark_of_a_loss_taken_back_outlives_a_clearing_that_was_under_way(
     kit: StorageKit,
 ) -> None:
-    kit.storage.maintenance.mark(BOUNDARY, [L7], unchecked=False)
+    kit.storage.maintenance.mark(BOUNDARY, [L7], fences_lost=True)
     judged = kit.storage.record(L7)
     assert judged is not None
     kit.put(replace(judged, limbo=False, checked_epoch=3))
@@ -231,7 +231,7 @@ def test_a_deleted_ledger_leaves_a_fenced_tombstone_and_nothing_else(kit: Storag
     kit.add(run(7, 0, 5), run(8, 0, 5))
     kit.storage.maintenance.checkpoint()
     kit.add(run(7, 5, 5, lac=4))
-    kit.storage.maintenance.mark(BOUNDARY, [L7], unchecked=False)
+    kit.storage.maintenance.mark(BOUNDARY, [L7], fences_lost=True)
     kit.storage.maintenance.record_loss(L7, ids((20, 20)), reason="gone")
     kit.storage.maintenance.delete_ledgers([L7])
     only_a_tombstone_is_left(kit)
@@ -292,7 +292,7 @@ def test_a5_a_ledger_that_came_back_is_collected_again(kit: StorageKit) -> None:
 
 def test_a5_a_boot_that_finds_a_tombstone_named_marks_it_as_any_other(kit: StorageKit) -> None:
     kit.storage.maintenance.delete_ledgers([L7])
-    kit.storage.maintenance.mark(BOUNDARY, [L7], unchecked=True)
+    kit.storage.maintenance.mark(BOUNDARY, [L7], fences_lost=True)
     assert kit.after_power_cut().storage.limbo_ledgers() == [L7]
 
 

@@ -17,7 +17,8 @@ KNOWN = LedgerRecord(L7, master_key=KEY, noted=True)
 CHANGES: dict[str, Callable[[Ledgers], object]] = {
     "merge": lambda ledgers: ledgers.merge(replace(KNOWN, fenced=True)),
     "mark": lambda ledgers: ledgers.mark(L7, 3),
-    "cover": lambda ledgers: ledgers.cover(Boundary(3, L7), unchecked=False),
+    "cover": lambda ledgers: ledgers.cover(Boundary(3, L7), fences_lost=False),
+    "unchecked": lambda ledgers: setattr(ledgers, "unchecked", Boundary(3, L7)),
     "fence": lambda ledgers: setattr(ledgers, "fence", Boundary(3, L7)),
     "bury": lambda ledgers: ledgers.bury(L7),
     "doubt": lambda ledgers: ledgers.doubt(L7, 3),
@@ -26,7 +27,7 @@ CHANGES: dict[str, Callable[[Ledgers], object]] = {
 """All that changes what the ruling on an add looks at."""
 OTHERS = {
     "revive": "of tombstones alone, which have no permit",
-    "finish_unchecked": "no ruling on an add looks at it",
+    "finish_unchecked": "of what is refused, which has no permit",
     "note_losses": "no ruling on an add looks at it",
     "note_decisions": "no ruling on an add looks at it",
     "retract": "no ruling on an add looks at it",
@@ -63,7 +64,7 @@ def test_every_method_of_the_records_is_among_them_or_changes_nothing_of_it() ->
         for name, _method in inspect.getmembers(Ledgers, inspect.isfunction)
         if not name.startswith("_")
     }
-    assert methods | {"fence"} == CHANGES.keys() | OTHERS.keys()
+    assert methods | {"fence", "unchecked"} == CHANGES.keys() | OTHERS.keys()
 
 
 def test_records_cannot_be_put_past_the_permits() -> None:

@@ -55,7 +55,7 @@ def lived(root: Path) -> StorageKit:
     kit.add(run(8, 0, 5))
     kit.add(run(7, 95, 10))
     kit.put(LedgerRecord(L7, master_key=b"k" * 20))
-    kit.storage.maintenance.mark(BOUNDARY, [L7], unchecked=True)
+    kit.storage.maintenance.mark(BOUNDARY, [L7], fences_lost=True)
     kit.storage.maintenance.delete_ledgers([L8])
     return kit
 
@@ -95,7 +95,7 @@ def reopened(root: Path) -> StorageKit:
 
 def test_without_a_log_too_a_rebuild_that_has_not_ended_is_refused(tmp_path: Path) -> None:
     kit = StorageKit(tmp_path / "bookie", disk=RealDisk(), disks=1)
-    kit.storage.maintenance.mark(BOUNDARY, [L7], unchecked=True)
+    kit.storage.maintenance.mark(BOUNDARY, [L7], fences_lost=True)
     kit.storage.close()
     index = kit.root / "ledger-0" / "index.sqlite"
     index.rename(index.with_name("index.sqlite.new"))  # the index lost, another one begun
@@ -117,7 +117,7 @@ def test_rows_and_records_come_back_and_the_next_boot_is_told(either: Path) -> N
     assert (storage.lac(L7), storage.last_entry_id(L7)) == (90, 104)
     assert storage.limbo_ledgers() == [L7] and storage.boundary() == BOUNDARY
     assert storage.report.index_rebuilt
-    kit.storage.maintenance.mark(BOUNDARY, [], unchecked=True)
+    kit.storage.maintenance.mark(BOUNDARY, [], fences_lost=True)
     storage.close()
     kit = reopened(either)
     assert not kit.storage.report.is_suspect

@@ -44,6 +44,7 @@ from bookie.storage.disk import Disk
 from bookie.storage.loop_calls import CallSoon
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.opening import OpenReport
+from bookie.storage.records import Boundary
 from bookie.storage.storage import Storage
 
 log = logging.getLogger(__name__)
@@ -300,12 +301,11 @@ class Boot:
     # Mark, take over
     async def _finish(self, storage: Storage, seen: Seen, decision: Decision) -> Booted:
         found = seen.found
-        before = storage.boundary()
         # An earlier attempt may have marked ledgers and then ended: this attempt needs a higher
         # epoch.
-        epoch = max(found.next_epoch, before.epoch + 1 if before else 0)
+        epoch = max(found.next_epoch, storage.marked_epoch + 1)
         reason = unclean_reason(decision, storage.report)
-        if not reason and before is not None and before.epoch >= found.next_epoch:
+        if not reason and _was_interrupted(storage, found):
             reason = "MarkingInterrupted"
         if not reason and decision.kind is Kind.NEW_BOOKIE and _has_past(storage, found):
             reason = "IdentityLost"
@@ -339,7 +339,9 @@ class Boot:
         await self._takeover.begin_to_serve(seen, claim, is_calm=is_calm)
         unchecked = {i for i in listing.named if storage.is_unchecked(i)}
         unchecked.difference_update(storage.limbo_ledgers())
-        record = self._record(epoch, reason, decision, listing=listing, cookie_fixed=fixed)
+        record = self._record(
+            epoch, reason, decision, storage.boundary(), listing=listing, cookie_fixed=fixed
+        )
         return Booted(storage, record, claim, self._takeover.markers, found.instance_id, unchecked)
 
     def _trusts_notes(
@@ -352,12 +354,11 @@ class Boot:
         reason. If a former process may still answer, `_mark_again` marks all of them once it cannot
         any more.
         """
-        before = storage.boundary()
         return (
             decision.keeps_notes
             and reason == UNCLEAN
             and storage.report.notes_are_whole
-            and (before is None or before.epoch < found.next_epoch)
+            and not _was_interrupted(storage, found)
         )
 
     async def _mark_noted(self, storage: Storage, epoch: int) -> Listing:
@@ -387,7 +388,14 @@ class Boot:
         return existing.listing
 
     def _record(
-        self, epoch: int, reason: str, decision: Decision, *, listing: Listing, cookie_fixed: bool
+        self,
+        epoch: int,
+        reason: str,
+        decision: Decision,
+        boundary: Boundary | None,
+        *,
+        listing: Listing,
+        cookie_fixed: bool,
     ) -> BootRecord:
         record = BootRecord(
             epoch,
@@ -402,9 +410,10 @@ class Boot:
         )
         if not reason:
             return record
+        is_fenced = boundary is not None and boundary.epoch == epoch
         return replace(
             record,
-            ledgers_fenced=len(listing.existing),
+            ledgers_fenced=len(listing.existing) if is_fenced else 0,
             ledgers_in_limbo=len(listing.undecided),
             ledgers_unchecked=len(listing.named) - len(listing.undecided),
         )
@@ -447,6 +456,11 @@ def unclean_reason(decision: Decision, report: OpenReport) -> str:
     if report.torn and decision.previous_mode is not DurabilityMode.JOURNAL:
         return "TornLog"
     return ""
+
+
+def _was_interrupted(storage: Storage, found: Inspection) -> bool:
+    """True when an attempt to boot ended between its marks and its stamps."""
+    return storage.marked_epoch >= found.next_epoch
 
 
 def _has_past(storage: Storage, found: Inspection) -> bool:

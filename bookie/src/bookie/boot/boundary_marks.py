@@ -1,5 +1,5 @@
-"""The marks that an unclean boot sets: a fence boundary and limbo marks over all ledgers that
-existed at one moment, or over those of them that notes leave in doubt.
+"""The marks that an unclean boot sets: limbo or unchecked, and a fence boundary where fences may be
+lost, on all ledgers that existed at one moment, or on those of them that notes leave in doubt.
 
 `boot` calls it between the replay and the cookie. `storage.records` and `protocol.admission`
 explain the marks.
@@ -65,8 +65,8 @@ def only_unreadable(listing: Listing) -> Existing:
 
 
 def mark_existing(storage: Storage, epoch: int, existing: Existing) -> None:
-    """Keep adds out of all these ledgers, put the undecided ones into limbo, and mark the rest
-    unchecked. Blocking.
+    """Put the undecided ledgers into limbo, mark the rest unchecked, and keep adds out of all of
+    them forever, since fences may be lost (R24). Blocking.
     """
     # A ledger on this bookie above the limit had an explicit id, and may be deleted by now (S40).
     known = {*existing.listing.existing, *storage.ledger_ids()}
@@ -74,7 +74,7 @@ def mark_existing(storage: Storage, epoch: int, existing: Existing) -> None:
     recovering = frozenset(existing.listing.recovering)
     boundary = Boundary(epoch, existing.limit, extra, recovering)
     limbo = existing.listing.undecided
-    storage.maintenance.mark(boundary, limbo, unchecked=True)
+    storage.maintenance.mark(boundary, limbo, fences_lost=True)
 
 
 def in_doubt(storage: Storage, every: Listing) -> frozenset[LedgerId]:
@@ -89,17 +89,19 @@ def in_doubt(storage: Storage, every: Listing) -> frozenset[LedgerId]:
 
 
 def mark_noted(storage: Storage, epoch: int, every: Listing) -> Listing:
-    """Mark as `mark_existing` does, but only the ledgers `in_doubt`; returns those that
-    are listed. Blocking.
+    """Mark as `mark_existing` does, but only the ledgers `in_doubt`, and until they are checked;
+    returns those that are listed. Blocking.
 
     The others are as they would be with a journal: the bookie has all that it ever acknowledged,
-    and its fences are durable (R9), so their writers may go on and what is absent is denied.
+    so their writers may go on and what is absent is denied. The disks are as the boot before left
+    them, and fences were durable before they were answered (R9): so no boundary has to stand for
+    lost ones, and a ledger of which all is back takes adds again.
     """
     doubtful = in_doubt(storage, every)
     listing = every.only(doubtful)
     if doubtful:
         boundary = Boundary(epoch, NO_LEDGER, doubtful, frozenset(listing.recovering))
-        storage.maintenance.mark(boundary, listing.undecided, unchecked=True)
+        storage.maintenance.mark(boundary, listing.undecided, fences_lost=False)
     else:
         storage.maintenance.settle()
     return listing

@@ -17,8 +17,10 @@ A ledger on a bookie is in one of these states; each row says how the bookie tre
 FENCED ends a writer: somebody recovers its ledger. READ_ONLY says that this bookie takes no adds of
 that ledger; a live writer replaces the bookie and goes on. A fence counts before a mark, so that a
 ledger which is fenced and in limbo answers FENCED. A mark counts before the boundary: it stands
-for seconds, in which writers move on. The boundary lasts, and whoever chooses the bookie for that
-ledger later is ended, or it would change its ensemble from one such bookie to the next.
+for seconds, in which writers move on. The boundary, which only a boot sets that may have lost
+fences, lasts: whoever chooses the bookie for that ledger later is ended, or it would change its
+ensemble from one such bookie to the next. After any other boot the ledger is ordinary again once
+its mark is gone.
 
 A tombstone is a ledger whose entries the bookie has dropped, because the metadata store had no such
 ledger. A client that fences has just changed the ledger's metadata there: the ledger exists, so the
@@ -30,7 +32,7 @@ A bookie also fences a ledger of which it holds no record and no entry (R11), bu
 exists: a recovery changes the metadata before it fences. Otherwise every ledger id that a client
 makes up would leave a permanent record (`rule_first_fence`).
 
-A process whose lease has run out may no longer be the bookie: for every ledger it takes no add and
+A process whose lease has run out may no longer be the bookie: forevery ledger it takes no add and
 no fence (NOT_READY), serves the entries that it holds, and denies nothing (UNKNOWN).
 """
 
@@ -68,8 +70,8 @@ class LedgerFacts(NamedTuple):
     deleted: bool = False
     """A tombstone: this bookie dropped the entries, since the metadata store had no such ledger."""
     behind_boundary: bool = False
-    """The ledger existed, or may have, at an unclean boot, which may have forgotten a fence: this
-    bookie takes no normal add of it ever again."""
+    """The ledger existed, or may have, at a boot that may have lost fences, as disks were not what
+    they had been: this bookie takes no normal add of it ever again."""
     lac: EntryId = NO_ENTRY
     """Highest LAC known, -1 = none; a lower bound if this bookie may have forgotten entries."""
     last_entry_id: EntryId = NO_ENTRY
@@ -93,7 +95,7 @@ class LedgerFacts(NamedTuple):
     @property
     def is_marked(self) -> bool:
         """True while the check since an unclean boot has not ended: a normal add must be refused,
-        as a fence may have been forgotten (R24), and its writer may go on without this bookie."""
+        so that its writer goes on without this bookie, which can then end its check."""
         return self.limbo or self.unchecked
 
 

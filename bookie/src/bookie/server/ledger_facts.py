@@ -38,8 +38,7 @@ def add_facts(storage: Storage, ledger_id: LedgerId, *, is_leased: bool) -> Ledg
         storage.needs_notes,
     )
     is_behind = boundary is not None and boundary.covers(ledger_id)
-    # What is unchecked lies behind the boundary.
-    is_unchecked = is_behind and storage.is_unchecked(ledger_id)
+    is_unchecked = storage.is_unchecked(ledger_id)
     if record is None:
         return LedgerFacts(
             unchecked=is_unchecked,

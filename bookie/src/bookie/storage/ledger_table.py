@@ -23,8 +23,8 @@ class Ledgers:
 
     def __init__(self) -> None:
         self.permits: Final = AddPermits()
-        """Permits; whatever changes a record or the boundary drops them: `_put` and the setter of
-        `fence`."""
+        """Permits; whatever changes a record or a boundary drops them: `_put` and the setters of
+        `fence` and `unchecked`."""
         self._records: dict[LedgerId, LedgerRecord] = {}
         """The records by ledger; the same dict as `records`."""
         self.records: Final[Mapping[LedgerId, LedgerRecord]] = MappingProxyType(self._records)
@@ -36,8 +36,8 @@ class Ledgers:
         """The newest decisions of people, oldest first; durable."""
         self._fence: Boundary | None = None
         """See the property `fence`."""
-        self.unchecked: Boundary | None = None
-        """The boundary of ledgers that may be unchecked; None once all under it are checked."""
+        self._unchecked: Boundary | None = None
+        """See the property `unchecked`."""
         self.dirty: set[LedgerId] = set()
         """Ledgers whose present record is not in the index yet."""
         self._limbo: set[LedgerId] = set()
@@ -54,7 +54,6 @@ class Ledgers:
         assert self._noted == {i for i, record in self.records.items() if record.noted}
         assert self.dirty <= self.records.keys()
         assert all(record.fenced for record in self.records.values() if record.deleted)
-        assert self.unchecked is None or self.fence is not None
 
     def merge(self, record: LedgerRecord) -> LedgerRecord:
         """Merge a record into the known one; returns the result."""
@@ -74,14 +73,24 @@ class Ledgers:
 
     @property
     def fence(self) -> Boundary | None:
-        """The union of the fence boundaries of all unclean boots, never lowered; None when there
-        was none.
+        """The union of the fence boundaries of all boots that may have lost fences, never lowered;
+        None when there was none.
         """
         return self._fence
 
     @fence.setter
     def fence(self, boundary: Boundary | None) -> None:
         self._fence = boundary
+        self.permits.drop_all()
+
+    @property
+    def unchecked(self) -> Boundary | None:
+        """The boundary of ledgers that may be unchecked; None once all under it are checked."""
+        return self._unchecked
+
+    @unchecked.setter
+    def unchecked(self, boundary: Boundary | None) -> None:
+        self._unchecked = boundary
         self.permits.drop_all()
 
     def _put(self, record: LedgerRecord) -> None:
@@ -128,13 +137,13 @@ class Ledgers:
         record = self.records.get(ledger_id)
         return record is None or record.checked_epoch < boundary.epoch
 
-    def cover(self, boundary: Boundary, *, unchecked: bool) -> None:
-        """Add a boundary of ledgers that existed at an unclean boot; with `unchecked` all of them
-        need a check.
+    def cover(self, boundary: Boundary, *, fences_lost: bool) -> None:
+        """Add a boundary of ledgers that existed at an unclean boot: all of them need a check, and
+        they are fenced forever if their fences may be lost.
         """
-        self.fence = union([self.fence, boundary])
-        if unchecked:
-            self.unchecked = union([self.unchecked, boundary])
+        self.unchecked = union([self.unchecked, boundary])
+        if fences_lost:
+            self.fence = union([self.fence, boundary])
 
     def finish_unchecked(self, epoch: int) -> None:
         if self.unchecked is not None and self.unchecked.epoch <= epoch:

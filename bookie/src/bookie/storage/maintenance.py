@@ -234,20 +234,20 @@ class Maintenance:
 
     # ---- marks ----------------------------------------------------------------------------------
 
-    def mark(self, boundary: Boundary, limbo: Iterable[LedgerId], *, unchecked: bool) -> None:
-        """Keep adds out of all ledgers under `boundary` and put `limbo` into limbo, durably in
-        every directory. With `unchecked` all ledgers under the boundary also need a check.
+    def mark(self, boundary: Boundary, limbo: Iterable[LedgerId], *, fences_lost: bool) -> None:
+        """Put `limbo` into limbo, and mark all other ledgers under `boundary` unchecked, durably in
+        every directory. If fences may be lost, adds stay out of all of them forever.
 
         Blocking; may be repeated after a crash in the middle (S26). It also clears the suspicions
         that the open reported.
         """
         limbo = list(limbo)
-        # A limbo mark is no fence: once it is cleared, the boundary alone keeps late adds out.
+        # A limbo mark is no fence: once it is cleared, only the boundary stands for a lost one.
         assert all(map(boundary.covers, limbo))
         with self._operation(self._committing):
             with self.lock:
                 marked = [self.ledgers.mark(ledger_id, boundary.epoch) for ledger_id in limbo]
-                self.ledgers.cover(boundary, unchecked=unchecked)
+                self.ledgers.cover(boundary, fences_lost=fences_lost)
             for directory, own in zip(self.directories, self._routed(marked), strict=True):
                 facts = replace(
                     directory.facts, fence=self.ledgers.fence, unchecked=self.ledgers.unchecked

@@ -8,7 +8,7 @@ changed by one function only, and that function drops the permit:
 | what the ruling looks at | changed by | which drops |
 |---|---|---|
 | the ledger's record: key, fence, limbo, tombstone | `Ledgers._put` | that ledger's permit |
-| the fence boundary | the setter of `Ledgers.fence` | all permits |
+| the boundaries | the setters of `Ledgers.fence` and `Ledgers.unchecked` | all permits |
 | phase, reasons to be read-only, lease: all of `BookieState` | its `__setattr__` | all permits |
 
 Threads. The loop's thread L looks up `keys`, rules and grants; other threads T (deletions, marks)
@@ -21,7 +21,7 @@ never held for long.
   itself, one request to its end before the next, so they never come in between; a tombstone does,
   and a checkpoint drops what was stored under it (`LedgerDirectory.drop_late`).
 - L rules on the state before, T changes and drops (nothing: there is no permit yet), L grants: it
-  would stand for ever. So L takes `version` before it looks at anything, T raises it when it drops,
+  would stand forever. So L takes `version` before it looks at anything, T raises it when it drops,
   and a grant as of another version does nothing.
 - T changes, L takes `version`, rules on the new state and grants, T drops: the next add is ruled.
 """
@@ -70,7 +70,7 @@ class AddPermits:
             self.keys.pop(ledger_id, None)
 
     def drop_all(self) -> None:
-        """Drop all permits, since a fact for every ruling has changed."""
+        """Drop all permits, since a fact forevery ruling has changed."""
         with self._lock:
             self.version += 1
             self.keys.clear()

@@ -36,7 +36,7 @@ from bookie.storage.notes import LedgerNotes
 from bookie.storage.opening import Opening, OpenReport
 from bookie.storage.permits import AddPermits
 from bookie.storage.reading import StoredRead
-from bookie.storage.records import Boundary, LedgerRecord
+from bookie.storage.records import Boundary, LedgerRecord, union
 from bookie.storage.routing import route
 from bookie.storage.settings import StorageSettings
 
@@ -230,7 +230,9 @@ class Storage:
         return not self._acks_from_memory
 
     def boundary(self) -> Boundary | None:
-        """The fence boundary of all unclean boots so far; None when there was none."""
+        """The fence boundary of all boots so far that may have lost fences; None when there was
+        none.
+        """
         return self._ledgers.fence
 
     def unchecked_boundary(self) -> Boundary | None:
@@ -238,6 +240,12 @@ class Storage:
         checked.
         """
         return self._ledgers.unchecked
+
+    @property
+    def marked_epoch(self) -> int:
+        """The highest epoch of a boundary here, 0 when there is none."""
+        newest = union([self._ledgers.fence, self._ledgers.unchecked])
+        return newest.epoch if newest is not None else 0
 
     def limbo_ledgers(self) -> list[LedgerId]:
         return self._ledgers.limbo()

@@ -37,8 +37,6 @@ class FakeLedger:
     fenced: bool = False
     limbo: bool = False
     unchecked: bool = False
-    was_marked: bool = False
-    """A boundary of an unclean boot covers it, which stays when the mark goes."""
     deleted: bool = False
     explicit_lac: EntryId = NO_ENTRY
     """The highest of WRITE_LAC."""
@@ -76,7 +74,10 @@ class FakeBookie:
         self.fence_fails = False
         """A fence cannot be made durable: it is not applied, and its request is an I/O error."""
         self.boundary: LedgerId | None = None
-        """Ledgers up to this id existed at the last unclean boot: normal adds are refused (R24)."""
+        """Ledgers up to this id existed at a boot without the disks of before: normal adds are
+        refused forever (R24)."""
+        self.lost_disks = False
+        """Its last stop took the disks with it."""
         self.ledgers: dict[LedgerId, FakeLedger] = {}
 
     # Who it is
@@ -150,7 +151,6 @@ class FakeBookie:
         behind = self.boundary is not None and ledger_id <= self.boundary
         if ledger is None:
             return LedgerFacts(behind_boundary=behind)
-        behind = behind or ledger.was_marked
         return LedgerFacts(
             is_known=True,
             master_key=ledger.master_key or None,
@@ -243,7 +243,7 @@ class FakeBookie:
 
     def crash(self, *, wipe: bool = False) -> None:
         """Unclean stop: unflushed entries are gone; with `wipe` the disks too, fences included."""
-        self.down = True
+        self.down, self.lost_disks = True, wipe
         if wipe:
             self.ledgers.clear()
             self.boundary = None
@@ -252,7 +252,8 @@ class FakeBookie:
             ledger.entries = {i: e for i, e in ledger.entries.items() if i in ledger.durable}
 
     async def boot(self, store: MetadataStore, *, marks: bool = True) -> None:
-        """Start again after `crash`: boundary, limbo and unchecked marks, then serve (R23-R25).
+        """Start again after `crash`: limbo and unchecked marks, a boundary if the disks are lost,
+        then serve (R23-R25).
 
         Until then everything is answered NOT_READY. `marks` False: as Apache's own would start.
         """
@@ -268,15 +269,15 @@ class FakeBookie:
                     self.mark(ledger_id, limbo=True)
                 elif metadata.names(self.bookie_id):
                     self.mark(ledger_id, unchecked=True)
-            self.boundary = max(boundary, self.boundary or boundary)
+            if self.lost_disks:
+                self.boundary = max(boundary, self.boundary or boundary)
         self.ready = True
 
     def mark(self, ledger_id: LedgerId, *, limbo: bool = False, unchecked: bool = False) -> None:
-        """Put a ledger in limbo or under check, behind the boundary, as an unclean boot does."""
+        """Put a ledger in limbo or under check, as an unclean boot does."""
         ledger = self._ledger(ledger_id)
         ledger.limbo |= limbo
         ledger.unchecked |= unchecked
-        ledger.was_marked = True
 
     def clear(self, ledger_id: LedgerId) -> None:
         """Take limbo and unchecked away, unconditionally: the rules are the test's business."""
