@@ -183,8 +183,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a repair closes every open ledger in limbo",
         stands_for=("a writer that could go on is cut off",),
         file=OUTCOME,
-        old="        return is_written and not is_left_to_writer(metadata, *self.limbo_on)\n",
-        new="        return is_written\n",
+        old="is_in_limbo and not is_left_to_writer(metadata, *self.limbo_on)\n",
+        new="is_in_limbo\n",
         tests=(MOVED_ON,),
     ),
     planted(
@@ -219,8 +219,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a loss record stays though the entry is here",
         stands_for=("a loss that is none",),
         file=FOUND,
-        old="    if not found:\n        return EMPTY\n",
-        new="    return found\n",
+        old="    if not found:\n        return\n",
+        new="    return\n",
         tests=(
             MARKS + "test_an_entry_that_turns_up_takes_its_loss_record_back_with_the_next_flush",
         ),
