@@ -1,7 +1,7 @@
-"""Apache's stock client and bookies for `bench_apache` and `bench_java`: one JVM each.
+"""Apache's stock client and bookies for `bench_apache`, `bench_java` and `bench_crash`: a JVM each.
 
-`benchmarks/apache` has the pom and the client program; what is made of them stays in `build/apache`
-until one of them changes.
+`benchmarks/apache` has the pom and the client programs; what is made of them stays in
+`build/apache` until one of them changes.
 """
 
 import json
@@ -18,6 +18,7 @@ from benchmarks.fleet import BOOKIES
 from benchmarks.processes import Process
 
 SOURCES: Final = Path(__file__).with_name("apache")
+PROGRAMS: Final = ("Append.java", "Crash.java")
 BUILD: Final = Path(__file__).parents[1] / "build" / "apache"
 TURN_WAIT_S: Final = 150.0
 """Of one turn; the first one waits for the bookies as well."""
@@ -57,8 +58,8 @@ class Turn:
 
 
 def classpath(folder: Path = BUILD) -> str:
-    """Of client, bookie and our program, built where needed; ApacheError when it cannot be."""
-    build = Build(SOURCES / "pom.xml", (SOURCES / "Append.java",), folder)
+    """Of client, bookie and our programs, built where needed; ApacheError when it cannot be."""
+    build = Build(SOURCES / "pom.xml", tuple(SOURCES / name for name in PROGRAMS), folder)
     return build.classpath()
 
 
@@ -72,29 +73,42 @@ class Load:
     ledgers: int
 
 
-class StockClient:
-    """The client program, asked turn by turn. `root`: ZooKeeper's address and a cluster's path."""
+class StockProgram:
+    """A client program, asked line by line. `main`: its class, `root`: ZooKeeper's address and a
+    cluster's path, `more`: its arguments beyond root and wire."""
 
-    def __init__(self, root: str, *, wire: str, classpath: str, folder: Path) -> None:
-        words = jvm(classpath, "Append", [root, wire], folder=folder, flags=JVM_FLAGS)
+    def __init__(
+        self, main: str, root: str, *more: str, wire: str, classpath: str, folder: Path
+    ) -> None:
+        words = jvm(classpath, main, [root, wire, *more], folder=folder, flags=JVM_FLAGS)
         self._log = folder / f"client-{wire}.log"
         self._process = Process(words, log=self._log, program="java", is_asked=True)
 
-    def turn(self, load: Load) -> Turn:
-        """Blocking. ApacheError when it ended, is silent, or the turn failed."""
-        words = f"{load.size} {load.count} {load.window} {load.ledgers}"
+    def ask(self, words: str) -> str:
+        """The line that it answers with. Blocking. ApacheError when it ended, or is silent."""
         line = self._process.ask(words, wait_s=TURN_WAIT_S)
         if self._process.has_ended:
             raise ApacheError(f"the client ended: {last_words(self._log)}")
         if not line:
             raise ApacheError(f"the client gave no answer in {TURN_WAIT_S:.0f} s")
-        return Turn.from_line(line)
+        return line
 
     def cpu_s(self) -> float:
         return self._process.cpu_s()
 
     def stop(self) -> None:
         self._process.stop()
+
+
+class StockClient(StockProgram):
+    """The program that appends, asked turn by turn."""
+
+    def __init__(self, root: str, *, wire: str, classpath: str, folder: Path) -> None:
+        super().__init__("Append", root, wire=wire, classpath=classpath, folder=folder)
+
+    def turn(self, load: Load) -> Turn:
+        """Blocking. ApacheError when it ended, is silent, or the turn failed."""
+        return Turn.from_line(self.ask(f"{load.size} {load.count} {load.window} {load.ledgers}"))
 
 
 class ApacheFleet:
