@@ -1,191 +1,183 @@
-"""A bookie is killed under many open ledgers, few of which are written: who notices?
+"""Two bookies are killed under many open ledgers, few of which are written: who notices?
 
 Four real bookies (3/3/2, memory mode, flushed every half second). A client opens a thousand
 ledgers, writes an entry into each and lets them rest until notes are gone; fifty of them are
 written all the time, and fifty others now and then: every three seconds, which some do not do
 while the bookie is down. One bookie gets SIGKILL and starts again. `in_doubt` and `limbo` are what
 its control plane says of its boot. Then a repair clears what it has, as after any crash, and each
-writer appends once more: `idle_cut_off` counts the idle ones whose ledger was closed meanwhile,
+writer appends again: `idle_cut_off` counts the idle ones whose ledger was closed meanwhile,
 `active_cut_off` and `slow_cut_off` the others, `copied` the entries that the repair copied.
-`active_p99_ms` is over all appends of the fifty during crash, boot and repair.
+`active_p99_ms` and `active_max_ms` are over all appends of the fifty from the rest to the end of
+the repair.
 
-The second row is the same where bookies keep no notes, as before there were any. `first_ms` and
-`next_ms` are appends to a ledger after a rest and right after that, one at a time, `sync_first_ms`
-and `sync_next_ms` those of a fleet that syncs each entry: what a note costs, beside what a rest
-costs anyway.
+Once all that has ended, the same is done to a second bookie, by the writers that are left. Those
+that replaced the first one have only it to replace the second one with. The figures of this round
+begin with `again_`; its `cut_off` do not count again who was cut off in the first one.
+
+The second row is the same where bookies keep no notes, as before there were any.
+
+`first_ms` and `next_ms` are appends to a ledger after a rest and right after that, one at a time,
+`sync_first_ms` and `sync_next_ms` those of a fleet that syncs each entry: what a note costs, beside
+what a rest costs anyway.
 """
 
 import asyncio
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
 from bookie.client.bookkeeper_client import Client
 from bookie.client.writer import LedgerWriter
-from bookie.errors import BookieError
+from bookie.metadata.store import MetadataStore
 
 from benchmarks.bench_boot import health_of
 from benchmarks.bench_latency import SIZE as COPIED_SIZE
 from benchmarks.bench_latency import mend
+from benchmarks.crash_writers import SIZE, Crowd, Opening, Writers, ours
 from benchmarks.fleet import BOOKIES, Fleet, epoch_of, store_of, workplace
 from benchmarks.load import new_ledger
-from benchmarks.rows import KIB, Options, Repeat, Row
+from benchmarks.rows import Options, Repeat, Row
 
 COUNT: Final = 4
 """One more than an ensemble has: writers can replace the one that is gone."""
-LEDGERS: Final = 1000
-ACTIVE: Final = 50
-SLOW: Final = 50
-AT_ONCE: Final = 50
-"""Ledgers that are opened, or written, side by side."""
-SIZE: Final = KIB
+OURS: Final = Crowd(active=50, slow=50, idle=900)
 FLUSH_S: Final = 0.5
 REST_S: Final = 4.0
 """Longer than notes stay: the flushes that they outlast, and two more."""
-PAUSE_S: Final = 0.1
-"""Between two appends of an active writer."""
-SLOW_PAUSE_S: Final = 3.0
-"""Between two appends of a slow one: longer than a bookie is down, and not longer than that and a
-repair's grace."""
 BOOT_WAIT_S: Final = 60.0
 SINGLES: Final = 15
 """Appends of each kind, one at a time."""
 ROUNDS_MAX: Final = 3
-CASES: Final[dict[str, int | None]] = {"with notes": 2, "without notes": None}
+NOTES: Final = 2
+"""Flushes that a note outlasts."""
+CASES: Final[dict[str, int | None]] = {"with notes": NOTES, "without notes": None}
 
 
 def rows(options: Options) -> Iterator[Row]:
-    """A fleet of its own for each repeat: a boundary stays for ever."""
+    """Under writers of ours; and what a note costs."""
+    with _bench(options) as bench:
+        for what, idle_flushes in CASES.items():
+            yield bench.row(what, OURS, ours(OURS), idle_flushes)
+        yield Row("crash", "first append after a rest", tuple(bench.firsts()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Bench:
+    """Where fleets are made, and the process that repairs them."""
+
+    runner: asyncio.Runner
+    folder: Path
+    zookeeper: str
+    mender: ProcessPoolExecutor
+    rounds: int
+
+    def row(self, what: str, crowd: Crowd, opening: Opening, idle_flushes: int | None) -> Row:
+        """A fleet of its own for each repeat: what a crash leaves behind may stay for ever."""
+        repeats = []
+        for number in range(self.rounds):
+            name = f"{what.replace(', ', '-').replace(' ', '-')}-{number}"
+            with self.fleet(name, idle_flushes, count=COUNT) as fleet:
+                repeats.append(self.runner.run(_crashes(fleet, self.mender, opening)))
+        open_ledgers = f"{crowd.total} open ledgers, {crowd.active} active, {crowd.slow} slow"
+        return Row("crash", f"{open_ledgers}, {what}", tuple(repeats))
+
+    def fleet(
+        self, name: str, idle_flushes: int | None, *, mode: str = "memory", count: int = BOOKIES
+    ) -> Fleet:
+        """One with a folder and a root of its own, so that none finds what another one left."""
+        folder = self.folder / name
+        folder.mkdir()
+        durability = {
+            "journalWriteData": False,
+            "ack": mode,
+            "flushIntervalSeconds": FLUSH_S,
+            "noteIdleFlushes": idle_flushes,
+        }
+        address, more = f"{self.zookeeper}/{name}", {"durability": durability}
+        return Fleet(folder, zookeeper=address, mode=mode, count=count, more=more)
+
+    def firsts(self) -> Iterator[Repeat]:
+        """What a note costs."""
+        for number in range(self.rounds):
+            found: dict[str, float] = {}
+            for mode in ("memory", "sync"):
+                with self.fleet(f"first-{mode}-{number}", 1, mode=mode) as fleet:
+                    found |= self.runner.run(_singles(fleet, mode))
+            yield {**found, "first_over_sync": found["first_ms"] / found["sync_first_ms"]}
+
+
+@contextmanager
+def _bench(options: Options) -> Iterator[_Bench]:
     with asyncio.Runner(loop_factory=options.loop) as runner, ExitStack() as stack:
         folder, zookeeper = stack.enter_context(workplace(options.directory))
         mender = stack.enter_context(ProcessPoolExecutor(1, mp_context=get_context("spawn")))
-        for what, idle_flushes in CASES.items():
-            repeats = []
-            for number in range(min(options.rounds, ROUNDS_MAX)):
-                name = f"{what.replace(' ', '-')}-{number}"
-                with _fleet(folder / name, zookeeper, idle_flushes, count=COUNT) as fleet:
-                    repeats.append(runner.run(_crash(fleet, mender)))
-            yield Row(
-                "crash",
-                f"{LEDGERS} open ledgers, {ACTIVE} active, {SLOW} slow, {what}",
-                tuple(repeats),
-            )
-        yield Row(
-            "crash", "first append after a rest", tuple(_first(options, runner, folder, zookeeper))
-        )
+        yield _Bench(runner, folder, zookeeper, mender, min(options.rounds, ROUNDS_MAX))
 
 
-def _fleet(
-    folder: Path,
-    zookeeper: str,
-    idle_flushes: int | None,
-    *,
-    mode: str = "memory",
-    count: int = BOOKIES,
-) -> Fleet:
-    """One with a folder and a root of its own, so that none finds what another one left."""
-    folder.mkdir()
-    durability = {
-        "journalWriteData": False,
-        "ack": mode,
-        "flushIntervalSeconds": FLUSH_S,
-        "noteIdleFlushes": idle_flushes,
-    }
-    address, more = f"{zookeeper}/{folder.name}", {"durability": durability}
-    return Fleet(folder, zookeeper=address, mode=mode, count=count, more=more)
+# Two crashes
+async def _crashes(fleet: Fleet, mender: ProcessPoolExecutor, opening: Opening) -> Repeat:
+    """The first crash, and the second one of another bookie."""
+    async with store_of(fleet) as store, opening(fleet, store) as writers:
+        refused = await writers.append_each()
+        assert refused.total == 0, refused
+        crash = _Crash(fleet, store, mender, writers)
+        first = await crash.of(0)
+        again = await crash.of(1)
+    return {**first, **{f"again_{name}": value for name, value in again.items()}}
 
 
-async def _crash(fleet: Fleet, mender: ProcessPoolExecutor) -> Repeat:
-    loop = asyncio.get_running_loop()
-    async with store_of(fleet) as store, Client(store) as client:
-        writers = [await new_ledger(client) for _ in range(LEDGERS)]
-        await _append_each(writers)
-        idle = writers[ACTIVE + SLOW :]
-        active = [asyncio.create_task(_write_on(one, PAUSE_S)) for one in writers[:ACTIVE]]
-        slow = [
-            asyncio.create_task(_write_on(one, SLOW_PAUSE_S))
-            for one in writers[ACTIVE : ACTIVE + SLOW]
-        ]
+@dataclass(frozen=True, slots=True)
+class _Crash:
+    """What is done to a fleet under writers."""
+
+    fleet: Fleet
+    store: MetadataStore
+    mender: ProcessPoolExecutor
+    writers: Writers
+
+    async def of(self, number: int) -> Repeat:
+        """One bookie is killed, comes back and is repaired; the writers that then are left."""
+        fleet, store, writers = self.fleet, self.store, self.writers
+        victim = fleet.bookie_id(number)
+        await writers.write_on()
         await asyncio.sleep(REST_S)
-        victim = fleet.bookie_id(0)
         before = epoch_of((await store.bookies())[victim])
         began = time.perf_counter()
-        fleet.bookies[0].kill()
-        fleet.restart(0)
-        info = await fleet.until_booted_again(store, 0, after=before, wait_s=BOOT_WAIT_S)
+        fleet.bookies[number].kill()
+        fleet.restart(number)
+        info = await fleet.until_booted_again(store, number, after=before, wait_s=BOOT_WAIT_S)
         health = await health_of(info)
         served_s = time.perf_counter() - began
-        work = await loop.run_in_executor(mender, mend, fleet.url, victim)
+        loop = asyncio.get_running_loop()
+        work = await loop.run_in_executor(self.mender, mend, fleet.url, victim)
         cleared_s = time.perf_counter() - began
-        for task in (*active, *slow):
-            task.cancel()
-        ended = await asyncio.gather(*active)
-        await asyncio.gather(*slow)
-        idle_cut_off = await _append_each(idle)
-        # What the killed bookie answers to an append comes after the others' acknowledgements.
-        active_cut_off = await _append_each(writers[:ACTIVE])
-        slow_cut_off = await _append_each(writers[ACTIVE : ACTIVE + SLOW])
-    boot = health.boot
-    assert boot is not None and not boot.clean, health
-    waits = sorted(wait for found in ended for wait in found)
-    return {
-        "in_doubt": boot.ledgers_in_limbo + boot.ledgers_unchecked,
-        "limbo": boot.ledgers_in_limbo,
-        "idle_cut_off": idle_cut_off,
-        "active_cut_off": active_cut_off,
-        "slow_cut_off": slow_cut_off,
-        "active_p99_ms": 1000 * waits[len(waits) * 99 // 100],
-        "copied": work.copied_bytes / COPIED_SIZE,
-        "served_s": served_s,
-        "cleared_s": cleared_s,
-    }
-
-
-async def _append_each(writers: Sequence[LedgerWriter]) -> int:
-    """One entry into each; how many were refused."""
-    slots = asyncio.Semaphore(AT_ONCE)
-
-    async def one(writer: LedgerWriter) -> bool:
-        async with slots:
-            try:
-                await writer.append(bytes(SIZE))
-            except BookieError:
-                return True
-        return False
-
-    return sum(await asyncio.gather(*map(one, writers)))
-
-
-async def _write_on(writer: LedgerWriter, pause_s: float) -> list[float]:
-    """Append until it is cancelled, or refused; how long each append took."""
-    waits: list[float] = []
-    try:
-        while True:
-            began = time.perf_counter()
-            await writer.append(bytes(SIZE))
-            waits.append(time.perf_counter() - began)
-            await asyncio.sleep(pause_s)
-    except (asyncio.CancelledError, BookieError):
-        return waits
+        waits = sorted(await writers.rest())
+        # What the killed bookie answers to an append comes after the others' acknowledgements: the
+        # second append finds it.
+        cut_off = await writers.append_each() + await writers.append_each()
+        boot = health.boot
+        assert boot is not None and not boot.clean, health
+        return {
+            "in_doubt": boot.ledgers_in_limbo + boot.ledgers_unchecked,
+            "limbo": boot.ledgers_in_limbo,
+            "idle_cut_off": cut_off.idle,
+            "active_cut_off": cut_off.active,
+            "slow_cut_off": cut_off.slow,
+            "active_p99_ms": 1000 * waits[len(waits) * 99 // 100],
+            "active_max_ms": 1000 * waits[-1],
+            "copied": work.copied_bytes / COPIED_SIZE,
+            "served_s": served_s,
+            "cleared_s": cleared_s,
+        }
 
 
 # What a note costs
-def _first(
-    options: Options, runner: asyncio.Runner, folder: Path, zookeeper: str
-) -> Iterator[Repeat]:
-    for number in range(min(options.rounds, ROUNDS_MAX)):
-        found: dict[str, float] = {}
-        for mode in ("memory", "sync"):
-            with _fleet(folder / f"first-{mode}-{number}", zookeeper, 1, mode=mode) as fleet:
-                found |= runner.run(_singles(fleet, mode))
-        yield {**found, "first_over_sync": found["first_ms"] / found["sync_first_ms"]}
-
-
 async def _singles(fleet: Fleet, mode: str) -> dict[str, float]:
     async with store_of(fleet) as store, Client(store) as client:
         writer = await new_ledger(client)
