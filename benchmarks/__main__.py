@@ -45,14 +45,15 @@ BENCHMARKS: Final[dict[str, Callable[[Options], Iterator[Row]]]] = {
     "recovery": bench_recovery.rows,
     "boot": bench_boot.rows,
     "crash": bench_crash.rows,
+    "crash-stock": bench_crash.stock_rows,
     "repair": bench_repair.rows,
     "latency": bench_latency.rows,
     "tls": bench_tls.rows,
     "scale": bench_scale.rows,
     "apache": bench_apache.rows,
 }
-FULL_ONLY: Final = frozenset({"apache", "scale"})
-"""Not measured without `--full`, unless `--only` names them."""
+FULL_ONLY: Final = frozenset({"apache", "crash-stock", "scale"})
+"""Not measured without `--full`, unless `--only` names them, or what stands before their hyphen."""
 ROUNDS: Final = 5
 WORK_REPEATS: Final = 50
 
@@ -83,7 +84,8 @@ def names_of(only: str, *, is_full: bool) -> list[str]:
     return [
         name
         for name in BENCHMARKS
-        if only in name and (is_full or name not in FULL_ONLY or only == name)
+        if only in name
+        and (is_full or name not in FULL_ONLY or only in (name, name.partition("-")[0]))
     ]
 
 

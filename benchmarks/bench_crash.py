@@ -14,7 +14,11 @@ Once all that has ended, the same is done to a second bookie, by the writers tha
 that replaced the first one have only it to replace the second one with. The figures of this round
 begin with `again_`; its `cut_off` do not count again who was cut off in the first one.
 
-The second row is the same where bookies keep no notes, as before there were any.
+The second row is the same where bookies keep no notes, as before there were any. The rows of
+`stock_rows` have fewer ledgers, and the stock Java client as their writer, one for each version of
+its wire; they are there only where Maven and a JDK are on PATH. Where a refusal comes after the
+append's acknowledgement, that client replaces the bookie only when its next append begins, which
+may be too late for a slow one.
 
 `first_ms` and `next_ms` are appends to a ledger after a rest and right after that, one at a time,
 `sync_first_ms` and `sync_next_ms` those of a fleet that syncs each entry: what a note costs, beside
@@ -35,11 +39,13 @@ from typing import Final
 from bookie.client.bookkeeper_client import Client
 from bookie.client.writer import LedgerWriter
 from bookie.metadata.store import MetadataStore
+from bookie.testing.apache import ApacheError
 
+from benchmarks.apache_fleet import classpath
 from benchmarks.bench_boot import health_of
 from benchmarks.bench_latency import SIZE as COPIED_SIZE
 from benchmarks.bench_latency import mend
-from benchmarks.crash_writers import SIZE, Crowd, Opening, Writers, ours
+from benchmarks.crash_writers import SIZE, Crowd, Opening, Writers, ours, stock
 from benchmarks.fleet import BOOKIES, Fleet, epoch_of, store_of, workplace
 from benchmarks.load import new_ledger
 from benchmarks.rows import Options, Repeat, Row
@@ -47,6 +53,8 @@ from benchmarks.rows import Options, Repeat, Row
 COUNT: Final = 4
 """One more than an ensemble has: writers can replace the one that is gone."""
 OURS: Final = Crowd(active=50, slow=50, idle=900)
+STOCK: Final = Crowd(active=50, slow=20, idle=130)
+WIRES: Final = ("v3", "v2")
 FLUSH_S: Final = 0.5
 REST_S: Final = 4.0
 """Longer than notes stay: the flushes that they outlast, and two more."""
@@ -65,6 +73,19 @@ def rows(options: Options) -> Iterator[Row]:
         for what, idle_flushes in CASES.items():
             yield bench.row(what, OURS, ours(OURS), idle_flushes)
         yield Row("crash", "first append after a rest", tuple(bench.firsts()))
+
+
+def stock_rows(options: Options) -> Iterator[Row]:
+    """Under writers of the stock client. None, or fewer, and a line that says why: without Maven or
+    a JDK, or when a JVM failed."""
+    try:
+        jars = classpath()
+        with _bench(options) as bench:
+            for wire in WIRES:
+                opening = stock(STOCK, wire=wire, classpath=jars, folder=bench.folder)
+                yield bench.row(f"with notes, stock client {wire}", STOCK, opening, NOTES)
+    except ApacheError as error:
+        print(f"crash: the stock client is left out, {error}", flush=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,26 @@
-"""The writers under which `bench_crash` kills bookies.
+"""The writers under which `bench_crash` kills bookies: of our client, or of Apache's stock one.
 
-They hold a crowd of open ledgers (3/3/2), some of which are written all the time, some now and
-then, and the rest not at all. The benchmark knows them by `Writers` alone.
+Both hold a crowd of open ledgers (3/3/2), some of which are written all the time, some now and
+then, and the rest not at all. The benchmark knows them by `Writers` alone, so that what it does to
+the bookies is the same under both.
 """
 
 import asyncio
+import json
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Final, Protocol
+from pathlib import Path
+from typing import Any, Final, Protocol
 
 from bookie.client.bookkeeper_client import Client
 from bookie.client.writer import LedgerWriter
 from bookie.errors import BookieError
 from bookie.metadata.store import MetadataStore
+from bookie.testing.apache import ApacheError
 
+from benchmarks.apache_fleet import StockProgram
 from benchmarks.fleet import Fleet
 from benchmarks.load import new_ledger
 from benchmarks.rows import KIB
@@ -137,3 +142,50 @@ async def _write_on(writer: LedgerWriter, pause_s: float) -> list[float]:
             await asyncio.sleep(pause_s)
     except (asyncio.CancelledError, BookieError):
         return waits
+
+
+# Theirs
+class StockWriters:
+    """Those of the stock client, in a JVM of its own (`benchmarks/apache/Crash.java`)."""
+
+    def __init__(self, program: StockProgram) -> None:
+        self._program = program
+
+    async def open(self, crowd: Crowd) -> None:
+        """Create the ledgers; call it once, before all else."""
+        opened = await self._ask(f"open {crowd.active} {crowd.slow} {crowd.idle}")
+        assert opened["opened"] == crowd.total
+
+    async def write_on(self) -> None:
+        await self._ask(f"write {PAUSE_S * 1000:.0f} {SLOW_PAUSE_S * 1000:.0f}")
+
+    async def rest(self) -> list[float]:
+        return [wait_ms / 1000 for wait_ms in (await self._ask("rest"))["waits_ms"]]
+
+    async def append_each(self) -> Crowd:
+        return Crowd(**await self._ask("append"))
+
+    async def _ask(self, words: str) -> Mapping[str, Any]:
+        line = await asyncio.to_thread(self._program.ask, words)
+        try:
+            found: Mapping[str, Any] = json.loads(line)
+        except ValueError as error:
+            raise ApacheError(f"the stock client said {line!r} to {words!r}") from error
+        return found
+
+
+def stock(crowd: Crowd, *, wire: str, classpath: str, folder: Path) -> Opening:
+    """Opens them with the stock client. `folder`: where its JVM may leave its log."""
+
+    @asynccontextmanager
+    async def opened(fleet: Fleet, _store: MetadataStore) -> AsyncIterator[Writers]:
+        root, size = fleet.url.removeprefix("zk://"), str(SIZE)
+        program = StockProgram("Crash", root, size, wire=wire, classpath=classpath, folder=folder)
+        try:
+            writers = StockWriters(program)
+            await writers.open(crowd)
+            yield writers
+        finally:
+            program.stop()
+
+    return opened
