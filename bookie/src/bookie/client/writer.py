@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from bookie.client.peers import Peers
 from bookie.client.placement import Placement
+from bookie.client.refusals import Refusals
 from bookie.errors import (
     BookieError,
     LedgerClosedError,
@@ -54,9 +55,6 @@ LacFuture = asyncio.Future[EntryId]
 _OK: Final = Status.OK
 NOT_THE_BOOKIES_FAULT: Final = (Status.FENCED, Status.UNAUTHORIZED, Status.BAD_REQUEST)
 """Refusals that do not count as a failure of the bookie."""
-REFUSED_S: Final = 60.0
-"""So long a bookie that answered READ_ONLY replaces nobody in that ledger. Later it is asked again:
-it may be writable now, or it says that the ledger is fenced, and the writer begins another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +110,8 @@ class LedgerWriter:
         self._waiting: deque[tuple[EntryId, LacFuture]] = deque()
         """Entry ids above the LAC, rising, with the futures that wait until the LAC reaches
         them."""
-        self._refused_at: dict[BookieId, float] = {}
-        """When each bookie answered READ_ONLY last, by the loop's clock: it takes no adds of this
-        ledger now, so for REFUSED_S it replaces nobody."""
+        self._refusals = Refusals(self._loop.time)
+        """The bookies that answered READ_ONLY."""
         self._rooms: list[asyncio.Future[None]] = []
         """The futures of callers that wait in `room`."""
         self._is_closing = False
@@ -304,7 +301,7 @@ class LedgerWriter:
         if status is not _OK and status not in NOT_THE_BOOKIES_FAULT:
             self._placement.note_failure(sender.bookie_id)
         if status is Status.READ_ONLY:
-            self._refused_at[sender.bookie_id] = self._loop.time()
+            self._refusals.note(sender.bookie_id)
         try:
             if effects := self._core.replied(run_id, sender, status):
                 self._perform(effects)
@@ -435,8 +432,7 @@ class LedgerWriter:
         """
         if self._core.is_stalled:
             return frozenset()
-        since = self._loop.time() - REFUSED_S
-        return frozenset(b for b, at in self._refused_at.items() if at > since)
+        return self._refusals.now()
 
     def _schedule_retry(self) -> None:
         """Start the one timer of the next search, however many members fail, so that a dead cluster
