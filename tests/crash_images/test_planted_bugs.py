@@ -147,7 +147,7 @@ def index_forgets_notes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def notes_are_believed_whatever_the_disks_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Boot, "_trusts_notes", lambda *_, reason: bool(reason))
+    monkeypatch.setattr(Boot, "_trusts_notes", lambda *_, reason, **_more: bool(reason))
 
 
 def replaced_disk_is_taken_silently(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,7 +78,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a collected ledger leaves no tombstone",
         stands_for=("S40 fence lost with the ledger",),
         file=LEDGERS,
-        old="        return self.merge(replace(record, fenced=True, limbo=False, deleted=True))",
+        old="        return self.merge(replace(record, limbo=False, deleted=True))",
         new="        self.records.pop(ledger_id, None)\n        return LedgerRecord(ledger_id)",
         model="no-tombstone",
         tests=(

@@ -11,7 +11,7 @@ EXPECT: Final = "bookie/src/bookie/repair/judge/expect.py"
 LEDGERS: Final = "bookie/src/bookie/storage/ledger_table.py"
 MARKING: Final = "bookie/src/bookie/boot/boundary_marks.py"
 SERVER_MARKS: Final = "bookie/src/bookie/server/marks.py"
-STORAGE: Final = "bookie/src/bookie/storage/storage.py"
+MAINTENANCE: Final = "bookie/src/bookie/storage/maintenance.py"
 FACTS: Final = "bookie/src/bookie/server/ledger_facts.py"
 OUTCOME: Final = "bookie/src/bookie/repair/mend/outcome.py"
 PLACEMENT: Final = "bookie/src/bookie/client/placement.py"
@@ -29,6 +29,11 @@ SERVED: Final = "tests/scenarios/test_boot_served.py::"
 PLACED: Final = "tests/bookie/client/test_placement.py::"
 STEP: Final = "tests/bookie/repair/jobs/test_left_to_writers.py::"
 
+TABLED: Final = "tests/bookie/storage/test_ledger_table.py::"
+FENCED_MEANWHILE: Final = (
+    "tests/scenarios/test_fences_meanwhile.py::"
+    "test_s44_a_fence_that_is_told_while_maintenance_writes_the_ledger_is_durable"
+)
 BOOTED: Final = "tests/bookie/boot/test_boot_notes.py::"
 PERMITS: Final = "tests/bookie/storage/test_permits.py::"
 
@@ -144,10 +149,52 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     planted(
         "marks that were set without a boundary are not seen by the next boot",
         stands_for=("S26 marker cleared early",),
-        file=STORAGE,
-        old="union([self._ledgers.fence, self._ledgers.unchecked])",
-        new="union([self._ledgers.fence])",
+        file=LEDGERS,
+        old="for one in (self._fence, self._unchecked) if",
+        new="for one in (self._fence,) if",
         tests=(BOOTED + "test_a_marking_that_was_interrupted_doubts_everything",),
+    ),
+    planted(
+        "a boot takes an epoch again that marks of before have",
+        stands_for=("S26 marker cleared early",),
+        file=LEDGERS,
+        old="        return max(0, *boundaries, max(records, default=0))\n",
+        new="        return max(0, *boundaries)\n",
+        tests=(BOOTED + "test_an_epoch_that_marks_had_is_never_taken_again",),
+    ),
+    planted(
+        "a mark that outlives every judgement fences the ledger before that is durable",
+        stands_for=("S44 ack before durable",),
+        file=RECORDS,
+        old="replace(self.marked(epoch), returns=self.returns + 1)",
+        new="replace(self.marked(epoch), fenced=True, returns=self.returns + 1)",
+        tests=(FENCED_MEANWHILE,),
+    ),
+    planted(
+        "a tombstone fences the ledger before that is durable",
+        stands_for=("S44 ack before durable",),
+        file=LEDGERS,
+        old="replace(record, limbo=False, deleted=True)",
+        new="replace(record, fenced=True, limbo=False, deleted=True)",
+        tests=(FENCED_MEANWHILE,),
+    ),
+    planted(
+        "a plain stop erases the boundary of a lost disk",
+        stands_for=("no boot fence",),
+        file=MAINTENANCE,
+        old="                    directory.facts, fence=self.ledgers.fence, unchecked",
+        new="                    directory.facts,\n"
+        "                    fence=self.ledgers.fence if fences_lost else None,\n"
+        "                    unchecked",
+        tests=(BOOTED + "test_r24_a_boundary_of_before_stays",),
+    ),
+    planted(
+        "a second boundary takes the place of the first",
+        stands_for=("no boot fence",),
+        file=LEDGERS,
+        old="self.fence = union([self.fence, boundary])",
+        new="self.fence = boundary",
+        tests=(TABLED + "test_a_later_boundary_covers_what_an_earlier_one_covered",),
     ),
     planted(
         "a ledger is added to by the permit of before it was unchecked",

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from bookie.boot.boot import Boot, Booted, finish_clean_stop
 from bookie.boot.cookie_fix import FixPolicy
-from bookie.boot.marker import FoundMarker, read_marker
+from bookie.boot.marker import MARKER_NAME, FoundMarker, read_marker
+from bookie.boot.stamps import STAMP_NAME
 from bookie.boot.takeover import BootSettings
 from bookie.errors import StorageError, UnavailableError
 from bookie.ids import BookieId, EntryId, LedgerId
@@ -210,6 +211,14 @@ class BootLab:
         """The directory is there and empty: a new disk, or a wiped one."""
         shutil.rmtree(self.directory(place))
         self.directory(place).mkdir()
+
+    def forget_identity(self) -> None:
+        """No cookie, no claim, no stamp and no marker is left, and everything else is."""
+        for directory in self.settings().directories:
+            for name in (STAMP_NAME, MARKER_NAME):
+                (directory / name).unlink(missing_ok=True)
+        self.cluster.cookies.pop(ME, None)
+        self.cluster.boots.pop(ME, None)
 
     def swap(self, one: int, other: int) -> None:
         """The two directories change places."""

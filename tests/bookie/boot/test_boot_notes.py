@@ -24,6 +24,13 @@ from storage_kit import ids, take_back_notes
 LOSS_TAKEN_BACK = PersonDecision(1, DecisionKind.RETRACTION, "ann", "it was found")
 
 
+async def put(lab: BootLab, record: LedgerRecord) -> None:
+    assert lab.now is not None
+    done: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    lab.now.storage.put_record(record, done=done.set_result)
+    await done
+
+
 async def go_idle(lab: BootLab) -> None:
     """So many flushes that every note is taken back, durably."""
     assert lab.now is not None
@@ -104,8 +111,23 @@ async def test_r24_a_boundary_of_before_stays(lab: BootLab) -> None:
     assert not takes_adds(await lab.boot(), ledger)
     await lab.add(await lab.ledger(), 0)
     lab.kill()
+    assert (await lab.boot()).record.ledgers_fenced == 0
+    await lab.stop()
     boundary = (await lab.boot()).storage.boundary()
     assert boundary is not None and boundary.covers(ledger) and boundary.epoch == 2
+
+
+async def test_an_epoch_that_marks_had_is_never_taken_again(lab: BootLab) -> None:
+    idle, busy = await crashed(lab)
+    storage = (await lab.boot()).storage
+    marked = storage.record(busy)
+    assert marked is not None and marked.mark_epoch == 2
+    await put(lab, replace(marked, limbo=False, checked_epoch=2))
+    await asyncio.to_thread(storage.maintenance.finish_unchecked, 2)
+    await lab.stop()
+    lab.forget_identity()
+    booted = await lab.boot()
+    assert booted.record.boot_epoch == 3 and booted.storage.limbo_ledgers() == [idle, busy]
 
 
 async def test_s40_a_deleted_ledger_with_a_note_is_unchecked(lab: BootLab) -> None:
@@ -149,6 +171,20 @@ async def test_an_unchecked_ledger_of_before_is_marked_again_without_a_note(lab:
     lab.kill()
     boundary = (await lab.boot()).storage.unchecked_boundary()
     assert boundary is not None and boundary.epoch == 3 and boundary.covers(closed)
+
+
+async def test_an_unchecked_ledger_that_nobody_lists_any_more_is_marked_again(lab: BootLab) -> None:
+    await lab.boot()
+    deleted = await lab.ledger()
+    await lab.add(deleted, 0)
+    await asyncio.to_thread(lab.now.storage.maintenance.checkpoint)  # type: ignore[union-attr]
+    await lab.add(deleted, 1)
+    await lab.store.delete_ledger(deleted)
+    lab.kill()
+    await lab.boot()
+    await go_idle(lab)
+    lab.kill()
+    assert (await lab.boot()).storage.is_unchecked(deleted)
 
 
 async def test_a_ledger_in_limbo_of_before_is_marked_again_without_a_note(lab: BootLab) -> None:
@@ -260,7 +296,13 @@ async def test_where_more_happened_than_a_stop_every_ledger_is_in_doubt(
     assert not takes_adds(booted, idle) and not takes_adds(booted, closed)
 
 
-async def test_a_marking_that_was_interrupted_doubts_everything(lab: BootLab) -> None:
+@pytest.mark.parametrize("before", ["no boundary", "a boundary"])
+async def test_a_marking_that_was_interrupted_doubts_everything(lab: BootLab, before: str) -> None:
+    if before == "a boundary":
+        lab.note_idle_flushes = None
+        await lab.boot()
+        lab.kill()
+        lab.note_idle_flushes = 1
     await lab.boot()
     idle = await lab.ledger()
     await lab.add(idle, 0)
@@ -317,10 +359,8 @@ async def test_what_is_checked_under_a_boundary_that_stays_is_listed_again(lab: 
         await lab.add(ledger, 0, recovery=True)
     lab.kill()
     lab.note_idle_flushes = 1
-    storage = (await lab.boot()).storage
-    done: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-    storage.put_record(LedgerRecord(checked, checked_epoch=2), done=done.set_result)
-    await done
+    await lab.boot()
+    await put(lab, LedgerRecord(checked, checked_epoch=2))
     await go_idle(lab)
     lab.kill()
     booted = await lab.boot()

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from bookie.ids import LedgerId
 from bookie.storage.ledger_table import Ledgers
-from bookie.storage.records import LedgerRecord
+from bookie.storage.records import Boundary, LedgerRecord
 
 L7, L8 = LedgerId(7), LedgerId(8)
 
@@ -32,8 +32,27 @@ def test_a_deleted_ledger_is_in_limbo_no_more() -> None:
     assert ledgers.limbo() == [L7]
 
 
-def test_a_ledger_that_is_doubted_again_is_fenced_as_no_boundary_need_cover_it() -> None:
+def test_a_later_boundary_covers_what_an_earlier_one_covered() -> None:
+    ledgers = Ledgers()
+    for boundary in (Boundary(1, L7, frozenset({LedgerId(99)})), Boundary(2, L8)):
+        ledgers.cover(boundary, fences_lost=True)
+    for both in (ledgers.fence, ledgers.unchecked):
+        assert both is not None and both.covers(LedgerId(99)) and both.covers(L8)
+
+
+def test_the_epochs_of_marks_that_are_gone_are_known() -> None:
+    ledgers = Ledgers()
+    assert ledgers.marked_epoch == 0
+    ledgers.merge(LedgerRecord(L7, checked_epoch=3))
+    ledgers.merge(LedgerRecord(L8).marked(4))
+    assert ledgers.marked_epoch == 4
+    ledgers.cover(Boundary(5, L8), fences_lost=False)
+    assert ledgers.marked_epoch == 5
+
+
+def test_no_mark_is_a_fence() -> None:
     ledgers = Ledgers()
     ledgers.merge(LedgerRecord(L7, checked_epoch=3))
     doubted = ledgers.doubt(L7, 3)
-    assert doubted.limbo and doubted.fenced and not LedgerRecord(L7).marked(3).fenced
+    assert doubted.limbo and not doubted.fenced and not LedgerRecord(L7).marked(3).fenced
+    assert not ledgers.bury(L7).fenced

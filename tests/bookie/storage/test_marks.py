@@ -16,6 +16,8 @@ from bookie.storage.records import RETURNS_BY_DOUBT_MAX, Boundary, LedgerRecord
 from bookie.storage.routing import route
 from storage_kit import StorageKit, ids, run
 
+from bookie import points
+
 L7, L8 = LedgerId(7), LedgerId(8)
 BOUNDARY = Boundary(3, LedgerId(20), frozenset({LedgerId(1000)}))
 
@@ -97,6 +99,23 @@ def test_marking_may_be_interrupted_between_directories_and_repeated(
     assert found == BOUNDARY and kit.storage.unchecked_boundary() == BOUNDARY
     kit.storage.maintenance.mark(BOUNDARY, [L7, L8], fences_lost=True)
     assert kit.storage.limbo_ledgers() == [L7, L8]
+    kit.storage.close()
+
+
+def test_a_marking_that_ends_after_one_directory_leaves_the_suspicion_in_all(
+    kit: StorageKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended(point: str) -> None:
+        raise StorageError(point)
+
+    lost = frozenset({Suspicion.TORN})
+    for directory in kit.storage._directories:
+        directory.write(facts=directory.facts.with_suspicions(lost))
+    with monkeypatch.context() as patched, pytest.raises(StorageError, match="is marked"):
+        patched.setattr(points, "_observers", [ended])
+        kit.storage.maintenance.mark(BOUNDARY, [], fences_lost=True)
+    kit = kit.after_power_cut()
+    assert all(directory.facts.suspicions == lost for directory in kit.storage._directories)
     kit.storage.close()
 
 
@@ -227,7 +246,7 @@ def test_decisions_are_kept_on_every_disk_and_the_oldest_go(
 # ---- deletion -----------------------------------------------------------------------------------
 
 
-def test_a_deleted_ledger_leaves_a_fenced_tombstone_and_nothing_else(kit: StorageKit) -> None:
+def test_a_deleted_ledger_leaves_a_tombstone_and_nothing_else(kit: StorageKit) -> None:
     kit.add(run(7, 0, 5), run(8, 0, 5))
     kit.storage.maintenance.checkpoint()
     kit.add(run(7, 5, 5, lac=4))
@@ -240,7 +259,7 @@ def test_a_deleted_ledger_leaves_a_fenced_tombstone_and_nothing_else(kit: Storag
 
 def only_a_tombstone_is_left(kit: StorageKit) -> None:
     record = kit.storage.record(L7)
-    assert record is not None and record.deleted and record.fenced and not record.limbo
+    assert record is not None and record.deleted and not record.limbo
     assert kit.held(7) == ids() and kit.storage.lac(L7) == -1
     assert kit.storage.loss(L7) == ids() and kit.storage.limbo_ledgers() == []
     assert kit.held(8) == ids((0, 4)) and kit.storage.ledger_ids() == [L7, L8]
@@ -272,7 +291,7 @@ def test_a5_a_tombstone_gives_way_to_limbo_durably_and_takes_the_entries_back(
     assert kit.held(7) == ids()
     kit = kit.after_power_cut()
     record = kit.storage.record(L7)
-    assert record is not None and record.limbo and record.fenced and not record.deleted
+    assert record is not None and record.limbo and not record.deleted
     assert kit.storage.limbo_ledgers() == [L7]
     kit.add(run(7, 0, 5, recovery=True))
     kit.storage.maintenance.checkpoint()

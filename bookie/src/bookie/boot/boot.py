@@ -303,14 +303,16 @@ class Boot:
         found = seen.found
         # An earlier attempt may have marked ledgers and then ended: this attempt needs a higher
         # epoch.
-        epoch = max(found.next_epoch, storage.marked_epoch + 1)
+        marked_epoch = storage.marked_epoch
+        was_interrupted = marked_epoch >= found.next_epoch
+        epoch = max(found.next_epoch, marked_epoch + 1)
         reason = unclean_reason(decision, storage.report)
-        if not reason and _was_interrupted(storage, found):
+        if not reason and was_interrupted:
             reason = "MarkingInterrupted"
         if not reason and decision.kind is Kind.NEW_BOOKIE and _has_past(storage, found):
             reason = "IdentityLost"
         listing = Listing()
-        if self._trusts_notes(storage, found, decision, reason=reason):
+        if self._trusts_notes(storage, decision, reason=reason, was_interrupted=was_interrupted):
             listing = await self._mark_noted(storage, epoch)
         elif reason or decision.kind is Kind.NEW_BOOKIE:
             self._step("marking")
@@ -345,7 +347,7 @@ class Boot:
         return Booted(storage, record, claim, self._takeover.markers, found.instance_id, unchecked)
 
     def _trusts_notes(
-        self, storage: Storage, found: Inspection, decision: Decision, *, reason: str
+        self, storage: Storage, decision: Decision, *, reason: str, was_interrupted: bool
     ) -> bool:
         """Whether only ledgers with a note may have forgotten entries.
 
@@ -358,7 +360,7 @@ class Boot:
             decision.keeps_notes
             and reason == UNCLEAN
             and storage.report.notes_are_whole
-            and not _was_interrupted(storage, found)
+            and not was_interrupted
         )
 
     async def _mark_noted(self, storage: Storage, epoch: int) -> Listing:
@@ -456,11 +458,6 @@ def unclean_reason(decision: Decision, report: OpenReport) -> str:
     if report.torn and decision.previous_mode is not DurabilityMode.JOURNAL:
         return "TornLog"
     return ""
-
-
-def _was_interrupted(storage: Storage, found: Inspection) -> bool:
-    """True when an attempt to boot ended between its marks and its stamps."""
-    return storage.marked_epoch >= found.next_epoch
 
 
 def _has_past(storage: Storage, found: Inspection) -> bool:

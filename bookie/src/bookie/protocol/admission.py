@@ -32,7 +32,7 @@ A bookie also fences a ledger of which it holds no record and no entry (R11), bu
 exists: a recovery changes the metadata before it fences. Otherwise every ledger id that a client
 makes up would leave a permanent record (`rule_first_fence`).
 
-A process whose lease has run out may no longer be the bookie: forevery ledger it takes no add and
+A process whose lease has run out may no longer be the bookie: for every ledger it takes no add and
 no fence (NOT_READY), serves the entries that it holds, and denies nothing (UNKNOWN).
 """
 

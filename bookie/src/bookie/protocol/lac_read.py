@@ -48,8 +48,8 @@ class LacRead:
         )
 
     def _counts(self, status: Status) -> bool:
-        # UNKNOWN comes only from a bookie that takes no more adds of the ledger since an unclean
-        # boot, so it counts as fenced like the others (R26). Its LAC is missing, which costs only
+        # Who answers UNKNOWN to a fencing read has fenced the ledger, durably, and may have forgotten
+        # entries: it counts as fenced like the others (R26). Its LAC is missing, which costs only
         # more reads.
         return status.is_known or (self._fence and status is Status.UNKNOWN)
 

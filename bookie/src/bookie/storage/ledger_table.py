@@ -53,7 +53,6 @@ class Ledgers:
         assert self._limbo == {i for i, record in self.records.items() if record.limbo}
         assert self._noted == {i for i, record in self.records.items() if record.noted}
         assert self.dirty <= self.records.keys()
-        assert all(record.fenced for record in self.records.values() if record.deleted)
 
     def merge(self, record: LedgerRecord) -> LedgerRecord:
         """Merge a record into the known one; returns the result."""
@@ -112,6 +111,13 @@ class Ledgers:
         self._put(replace(self.records[ledger_id], noted=False))
         self.dirty.add(ledger_id)
 
+    @property
+    def marked_epoch(self) -> int:
+        """The highest epoch of a boot whose marks are here, or were, 0 when there was none."""
+        boundaries = (one.epoch for one in (self._fence, self._unchecked) if one is not None)
+        records = (max(r.mark_epoch, r.checked_epoch) for r in self._records.values())
+        return max(0, *boundaries, max(records, default=0))
+
     def is_deleted(self, ledger_id: LedgerId) -> bool:
         record = self.records.get(ledger_id)
         return record is not None and record.deleted
@@ -150,12 +156,10 @@ class Ledgers:
             self.unchecked = None
 
     def bury(self, ledger_id: LedgerId) -> LedgerRecord:
-        """Replace a ledger's record by a fenced tombstone, without limbo and without
-        loss records.
-        """
+        """Replace a ledger's record by a tombstone, without limbo and without loss records."""
         record = self.records.get(ledger_id) or LedgerRecord(ledger_id)
         self.losses.pop(ledger_id, None)
-        return self.merge(replace(record, fenced=True, limbo=False, deleted=True))
+        return self.merge(replace(record, limbo=False, deleted=True))
 
     def revive(self, ledger_id: LedgerId, epoch: int) -> LedgerRecord | None:
         """Turn a tombstone into a ledger in limbo, for the caller to make durable; None when there

@@ -372,8 +372,8 @@ class Maintenance:
             return directory.reject(ledger_id, entries, wrong)
 
     def delete_ledgers(self, ledger_ids: Sequence[LedgerId]) -> None:
-        """Drop all runs of these ledgers and leave fenced tombstones (S40). Blocking, with one
-        transaction per directory, however many ledgers.
+        """Drop all runs of these ledgers and leave tombstones (S40). Blocking, with one transaction
+        per directory, however many ledgers.
         """
         with self._operation(self._committing):
             with self.lock:

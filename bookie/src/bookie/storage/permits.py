@@ -70,7 +70,7 @@ class AddPermits:
             self.keys.pop(ledger_id, None)
 
     def drop_all(self) -> None:
-        """Drop all permits, since a fact forevery ruling has changed."""
+        """Drop all permits, since a fact for every ruling has changed."""
         with self._lock:
             self.version += 1
             self.keys.clear()

@@ -103,8 +103,8 @@ class LedgerRecord:
         """This record in limbo, by a mark of the boot `epoch`. A tombstone gives way to it: the
         caller has seen that the metadata store names the ledger.
 
-        A mark is no fence: the fence boundary of that boot keeps late adds out, and only a client
-        that fenced the ledger makes this bookie answer FENCED, which ends a writer.
+        A mark is no fence. The bookie sets one for a client that fences, and answers when it is
+        durable (R9); one that was set on the way to something else would be answered too early.
         """
         assert epoch >= self.mark_epoch
         returns = self.returns + self.deleted
@@ -113,17 +113,16 @@ class LedgerRecord:
         return replace(self, limbo=True, mark_epoch=epoch, deleted=False, returns=returns)
 
     def doubted(self, epoch: int) -> "LedgerRecord":
-        """This record marked by the boot `epoch`, with one return more, and fenced: no boundary
-        needs to cover the ledger. So the mark wins in a merge over every earlier state, also one in
-        the journal, whatever was cleared before. BadRequestError after RETURNS_BY_DOUBT_MAX
-        returns.
+        """This record marked by the boot `epoch`, with one return more: so the mark wins in a merge
+        over every earlier state, also one in the journal, whatever was cleared before.
+        BadRequestError after RETURNS_BY_DOUBT_MAX returns.
         """
         if self.returns >= RETURNS_BY_DOUBT_MAX:
             raise BadRequestError(
                 f"ledger {self.ledger_id} was marked again {self.returns} times here, expected "
                 f"fewer than {RETURNS_BY_DOUBT_MAX}: replace the disk that it is on, which marks it"
             )
-        return replace(self.marked(epoch), fenced=True, returns=self.returns + 1)
+        return replace(self.marked(epoch), returns=self.returns + 1)
 
     def encode(self) -> bytes:
         key = self.master_key or b""

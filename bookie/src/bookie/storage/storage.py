@@ -36,7 +36,7 @@ from bookie.storage.notes import LedgerNotes
 from bookie.storage.opening import Opening, OpenReport
 from bookie.storage.permits import AddPermits
 from bookie.storage.reading import StoredRead
-from bookie.storage.records import Boundary, LedgerRecord, union
+from bookie.storage.records import Boundary, LedgerRecord
 from bookie.storage.routing import route
 from bookie.storage.settings import StorageSettings
 
@@ -243,9 +243,10 @@ class Storage:
 
     @property
     def marked_epoch(self) -> int:
-        """The highest epoch of a boundary here, 0 when there is none."""
-        newest = union([self._ledgers.fence, self._ledgers.unchecked])
-        return newest.epoch if newest is not None else 0
+        """The highest epoch of a boot whose marks are here, or were, 0 when there was none. It
+        looks at every record.
+        """
+        return self._ledgers.marked_epoch
 
     def limbo_ledgers(self) -> list[LedgerId]:
         return self._ledgers.limbo()

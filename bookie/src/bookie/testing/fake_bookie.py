@@ -284,10 +284,10 @@ class FakeBookie:
         self.ledgers[ledger_id].limbo = self.ledgers[ledger_id].unchecked = False
 
     def delete(self, ledger_id: LedgerId) -> None:
-        """Collect a deleted ledger; a fenced tombstone stays (S40)."""
+        """Collect a deleted ledger; a tombstone stays (S40)."""
         ledger = self.ledgers[ledger_id]
         ledger.entries.clear()
-        ledger.deleted = ledger.fenced = True
+        ledger.deleted = True
 
     def corrupt(self, ledger_id: LedgerId, entry_id: EntryId) -> None:
         """Flip the last bit of an entry: its frame is still good, its digest is not."""
