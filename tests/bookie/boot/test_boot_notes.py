@@ -173,7 +173,7 @@ async def test_an_unchecked_ledger_of_before_is_marked_again_without_a_note(lab:
     assert boundary is not None and boundary.epoch == 3 and boundary.covers(closed)
 
 
-async def test_an_unchecked_ledger_that_nobody_lists_any_more_is_marked_again(lab: BootLab) -> None:
+async def test_an_unchecked_ledger_that_nobody_lists_any_more_stays_unchecked(lab: BootLab) -> None:
     await lab.boot()
     deleted = await lab.ledger()
     await lab.add(deleted, 0)
