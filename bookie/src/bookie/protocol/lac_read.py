@@ -48,9 +48,9 @@ class LacRead:
         )
 
     def _counts(self, status: Status) -> bool:
-        # Who answers UNKNOWN to a fencing read has fenced the ledger, durably, and may have forgotten
-        # entries: it counts as fenced like the others (R26). Its LAC is missing, which costs only
-        # more reads.
+        # Who answers UNKNOWN to a fencing read has fenced the ledger, durably, and may have
+        # forgotten entries: it counts as fenced like the others (R26). Its LAC is missing, which
+        # costs only more reads.
         return status.is_known or (self._fence and status is Status.UNKNOWN)
 
     @property
