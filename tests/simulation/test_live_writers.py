@@ -3,12 +3,14 @@
 from typing import Any
 
 import pytest
+from bookie.ids import LedgerId
 from bookie.protocol import clearing
 from bookie.protocol.admission import LedgerFacts, Ruling, rule_add
 from bookie.protocol.clearing import ClearVerdict
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.server import marks, operations
 from bookie.testing.simulation.plan_choice import LIVES_FROM, plan_of
+from bookie.testing.simulation.wiretap import Wiretap
 from bookie.testing.simulation.world import simulate
 
 
@@ -32,6 +34,26 @@ def test_limbo_that_goes_while_the_writer_would_send_here_is_seen(
     monkeypatch.setattr(clearing, "is_left_to_writer", lambda ledger, *_: not ledger.is_closed)
     (first, *_others) = simulate(plan_of(LIVES_FROM + 1)).violations
     assert "let go of its limbo mark" in first and "which is OPEN" in first
+
+
+def test_a_bookie_takes_a_ledger_again_of_which_all_is_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    judge, acked = Wiretap._judge_stop, Wiretap._acked
+    lacked, again = set[tuple[str, LedgerId]](), list[LedgerId]()
+
+    def judging(tap: Wiretap, bookie: str) -> None:
+        judge(tap, bookie)
+        lacked.update((bookie, ledger_id) for ledger_id in tap._barred[bookie])
+
+    def listening(tap: Wiretap, bookie: str, add: Any) -> None:
+        acked(tap, bookie, add)
+        if not add.is_recovery and (bookie, add.ledger_id) in lacked:
+            again.append(add.ledger_id)
+
+    monkeypatch.setattr(Wiretap, "_judge_stop", judging)
+    monkeypatch.setattr(Wiretap, "_acked", listening)
+    assert simulate(plan_of(LIVES_FROM + 10)).violations == () and again
 
 
 def test_an_add_that_the_boundary_lets_in_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

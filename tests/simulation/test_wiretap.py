@@ -86,6 +86,14 @@ def take_after_an_unclean_stop(wire: Wire) -> None:
     wire.add(0, 1)
 
 
+def take_what_lacks_a_disk_although_copies_are_back(wire: Wire) -> None:
+    wire.add(0, 0)
+    wire.tap.stopped_uncleanly(B[0], lost_disk=True)
+    wire.add(0, 1, Status.READ_ONLY)
+    wire.held = EntrySet.from_ids([EntryId(0)])
+    wire.add(0, 1)
+
+
 def tell_a_lower_lac(wire: Wire) -> None:
     wire.add(0, 6, lac=5)
     wire.read_lac(0, lac=4)
@@ -151,7 +159,8 @@ def never_answer(wire: Wire) -> None:
         (deny_what_was_taken, "denied 3 of ledger 4, which it had acknowledged"),
         (list_without_what_was_taken, "listed what it holds of ledger 4 without 3"),
         (take_after_a_fence, "came after it had answered a fence"),
-        (take_after_an_unclean_stop, "its boot has not fenced it"),
+        (take_after_an_unclean_stop, "neither mark nor fence has kept it out"),
+        (take_what_lacks_a_disk_although_copies_are_back, "neither mark nor fence"),
         (tell_a_lower_lac, "told a LAC of 4"),
         (read_on_too_early, "of bookie-0, bookie-1, bookie-2 only bookie-0 is fenced"),
         (read_without_a_fence, "which it recovers, without a fence"),
@@ -195,6 +204,14 @@ def list_without_what_was_rejected(wire: Wire) -> None:
     list_without_what_was_taken(wire)
 
 
+def take_again_once_copies_are_back(wire: Wire) -> None:
+    wire.add(0, 0)
+    wire.tap.stopped_uncleanly(B[0])
+    wire.add(0, 1, Status.READ_ONLY)
+    wire.held = EntrySet.from_ids([EntryId(0)])
+    wire.add(0, 1)
+
+
 def mend(wire: Wire) -> None:
     """Of an open ledger what a LAC covers, and what is before its last fragment."""
     wire.add(0, 1, lac=0)
@@ -205,7 +222,14 @@ def mend(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize(
-    "deed", [recover, mend, go_on_where_another_is_fenced, list_without_what_was_rejected]
+    "deed",
+    [
+        recover,
+        mend,
+        go_on_where_another_is_fenced,
+        list_without_what_was_rejected,
+        take_again_once_copies_are_back,
+    ],
 )
 def test_who_keeps_the_promises_is_not_accused(deed: Callable[[Wire], None]) -> None:
     wire = Wire()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from bookie.boot.takeover import BootSettings
 from bookie.ids import LedgerId
@@ -83,6 +83,16 @@ def settings_of(
     return made, replace(boot, storage=storage, rival_wait_s=10.0)
 
 
+class StoppedUncleanly(Protocol):
+    """Called when a bookie served and may have forgotten something since."""
+
+    def __call__(self, name: str, *, lost_disk: bool = False) -> None: ...
+
+
+def _nobody_asks(name: str, *, lost_disk: bool = False) -> None:
+    """For a bookie that nobody listens to."""
+
+
 class SimBookie:
     """See the module. `note` is called with what happens to it; `stopped_uncleanly`, that it served
     and may have forgotten something since.
@@ -98,7 +108,7 @@ class SimBookie:
         rng: random.Random,
         make_store: MakeStore,
         note: Callable[[str], None],
-        stopped_uncleanly: Callable[[str], None] = lambda _name: None,
+        stopped_uncleanly: StoppedUncleanly = _nobody_asks,
         elsewhere: str = "",
     ) -> None:
         """`elsewhere`: the name of another machine that it runs on, as a process of that name."""
@@ -442,7 +452,7 @@ class SimBookie:
         """Another, empty disk for this directory; while it is down."""
         assert not self.is_up
         if self._has_served:
-            self._stopped_uncleanly(self.name)
+            self._stopped_uncleanly(self.name, lost_disk=True)
         self.disk.replace_volume(self.directories[place])
 
     async def stop(self) -> None:

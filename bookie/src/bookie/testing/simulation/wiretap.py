@@ -133,7 +133,12 @@ class Wiretap:
         """Ledger -> the highest LAC that its writer has sent."""
         self._barred: dict[str, frozenset[LedgerId]] = {}
         """Bookie -> ledgers that were there at its last unclean stop, those of them of which it
-        lacks something since it serves again."""
+        lacks something since it serves again: no normal adds until it lacks nothing any more."""
+        self._lost_fences: dict[str, set[LedgerId]] = {}
+        """Bookie -> those of which it lacked something when it came back without a disk: no normal
+        adds ever again."""
+        self._without_disk: set[str] = set()
+        """Bookies that have lost a disk and not served since."""
         self._returning: set[str] = set()
         """Bookies that stopped uncleanly and have not served since."""
         self._bookie_of: dict[int, str] = {}
@@ -161,10 +166,14 @@ class Wiretap:
         """Note that its copies may be wrong: it stops listing copies that it rejects."""
         self._distrusted.add(bookie)
 
-    def stopped_uncleanly(self, bookie: str) -> None:
-        """It served, and may have forgotten: what it forgot takes no other normal add there."""
-        self._barred[bookie] = frozenset(self._history.ledgers)
-        self._returning.add(bookie)
+    def stopped_uncleanly(self, name: str, *, lost_disk: bool = False) -> None:
+        """It served, and may have forgotten, with `lost_disk` fences as well: what it forgot takes
+        no other normal add there.
+        """
+        self._barred[name] = frozenset(self._history.ledgers)
+        self._returning.add(name)
+        if lost_disk:
+            self._without_disk.add(name)
 
     def _judge_stop(self, bookie: str) -> None:
         """It is asked something for the first time since: what does it lack?"""
@@ -177,7 +186,22 @@ class Wiretap:
             if any(entry_id not in held for entry_id in acked):
                 lacking.add(ledger_id)
         self._barred[bookie] = frozenset(lacking)
+        if bookie in self._without_disk:
+            self._lost_fences.setdefault(bookie, set()).update(lacking)
+        self._without_disk.discard(bookie)
         self._returning.discard(bookie)
+
+    def _is_barred(self, bookie: str, ledger_id: LedgerId) -> bool:
+        """Whether a normal add that comes now must not be acknowledged."""
+        if ledger_id in self._lost_fences.get(bookie, ()):
+            return True
+        if ledger_id not in self._barred.get(bookie, ()):
+            return False
+        held = self._held(bookie, ledger_id)
+        if held is None or self.pledged(bookie, ledger_id) - held - self._lost(bookie, ledger_id):
+            return True
+        self._barred[bookie] -= {ledger_id}
+        return False
 
     # What a bookie hears
     def heard(self, bookie: str, connection: int, message: bytes) -> None:
@@ -193,7 +217,7 @@ class Wiretap:
             if envelope.op is Op.ADD_RUN:
                 add = _add(envelope.body)
                 fenced = self._of(bookie, add.ledger_id).fenced
-                barred = add.ledger_id in self._barred.get(bookie, ())
+                barred = self._is_barred(bookie, add.ledger_id)
                 late = self._of(bookie, add.ledger_id).is_given_up
                 asked = replace(add, came_fenced=fenced, came_barred=barred, came_late=late)
                 self._pending.setdefault(key, asked)
@@ -272,7 +296,7 @@ class Wiretap:
         elif add.came_barred and not add.is_recovery and bookie not in self._excused:
             self._history.violate(
                 f"{bookie} acknowledged {add.entry_ids[0]} of ledger {ledger_id}, of which it "
-                "lacked entries when it came back: its boot has not fenced it"
+                "lacked entries when it came back: neither mark nor fence has kept it out"
             )
         elif add.came_late and not add.is_recovery and bookie not in self._excused:
             self._history.violate(
