@@ -204,6 +204,14 @@ def list_without_what_was_rejected(wire: Wire) -> None:
     list_without_what_was_taken(wire)
 
 
+def take_what_a_stop_took_of_a_deleted_ledger(wire: Wire) -> None:
+    wire.add(0, 0)
+    wire.tap.stopped_uncleanly(B[0])
+    wire.history.changed(L, None)
+    wire.tap.given_up(B[0], L)
+    wire.add(0, 1)
+
+
 def take_again_once_copies_are_back(wire: Wire) -> None:
     wire.add(0, 0)
     wire.tap.stopped_uncleanly(B[0])
@@ -229,6 +237,7 @@ def mend(wire: Wire) -> None:
         go_on_where_another_is_fenced,
         list_without_what_was_rejected,
         take_again_once_copies_are_back,
+        take_what_a_stop_took_of_a_deleted_ledger,
     ],
 )
 def test_who_keeps_the_promises_is_not_accused(deed: Callable[[Wire], None]) -> None:

@@ -134,6 +134,8 @@ class Wiretap:
         self._barred: dict[str, frozenset[LedgerId]] = {}
         """Bookie -> ledgers that were there at its last unclean stop, those of them of which it
         lacks something since it serves again: no normal adds until it lacks nothing any more."""
+        self._forgot: dict[str, set[LedgerId]] = {}
+        """Bookie -> ledgers of which an unclean stop ever took something there."""
         self._lost_fences: dict[str, set[LedgerId]] = {}
         """Bookie -> those of which it lacked something when it came back without a disk: no normal
         adds ever again."""
@@ -186,6 +188,7 @@ class Wiretap:
             if any(entry_id not in held for entry_id in acked):
                 lacking.add(ledger_id)
         self._barred[bookie] = frozenset(lacking)
+        self._forgot.setdefault(bookie, set()).update(lacking)
         if bookie in self._without_disk:
             self._lost_fences.setdefault(bookie, set()).update(lacking)
         self._without_disk.discard(bookie)
@@ -507,8 +510,13 @@ class Wiretap:
         return bool(self._of(bookie, ledger_id).acked)
 
     def given_up(self, bookie: str, ledger_id: LedgerId) -> None:
-        """Note that the bookie has removed everything of a deleted ledger."""
-        self._of(bookie, ledger_id).is_given_up = True
+        """Note that the bookie has nothing of a deleted ledger. Unless a stop took that, it has
+        removed it, and takes no add any more (S40).
+        """
+        if bookie in self._returning:
+            self._judge_stop(bookie)
+        if ledger_id not in self._forgot.get(bookie, ()):
+            self._of(bookie, ledger_id).is_given_up = True
 
     def learned_fenced(self, ledger_id: LedgerId) -> bool:
         """Whether some writer has learned that the ledger is fenced."""
