@@ -164,7 +164,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     planted(
         "a mark that outlives every judgement fences the ledger before that is durable",
-        stands_for=("S44 ack before durable",),
+        stands_for=("S44 early fence reply",),
         file=RECORDS,
         old="replace(self.marked(epoch), returns=self.returns + 1)",
         new="replace(self.marked(epoch), fenced=True, returns=self.returns + 1)",
@@ -172,7 +172,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     planted(
         "a tombstone fences the ledger before that is durable",
-        stands_for=("S44 ack before durable",),
+        stands_for=("S44 early fence reply",),
         file=LEDGERS,
         old="replace(record, limbo=False, deleted=True)",
         new="replace(record, fenced=True, limbo=False, deleted=True)",
@@ -206,7 +206,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     planted(
         "the record of a loss goes before the copy is durable",
-        stands_for=("a loss is forgotten with its copy",),
+        stands_for=("a loss that is none",),
         file=SERVER_MARKS,
         old="        log_bytes = await asyncio.to_thread(work)\n"
         "        await take_back_losses(self.storage, self.store)\n",

@@ -39,19 +39,13 @@ def test_limbo_that_goes_while_the_writer_would_send_here_is_seen(
 def test_a_bookie_takes_a_ledger_again_of_which_all_is_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    judge, acked = Wiretap._judge_stop, Wiretap._acked
-    lacked, again = set[tuple[str, LedgerId]](), list[LedgerId]()
-
-    def judging(tap: Wiretap, bookie: str) -> None:
-        judge(tap, bookie)
-        lacked.update((bookie, ledger_id) for ledger_id in tap._barred[bookie])
+    acked, again = Wiretap._acked, list[LedgerId]()
 
     def listening(tap: Wiretap, bookie: str, add: Any) -> None:
         acked(tap, bookie, add)
-        if not add.is_recovery and (bookie, add.ledger_id) in lacked:
+        if not add.is_recovery and tap._stop_losses.took(bookie, add.ledger_id):
             again.append(add.ledger_id)
 
-    monkeypatch.setattr(Wiretap, "_judge_stop", judging)
     monkeypatch.setattr(Wiretap, "_acked", listening)
     assert simulate(plan_of(LIVES_FROM + 10)).violations == () and again
 

@@ -321,10 +321,10 @@ class Fleet:
         return list(found), await held()
 
     async def _write(self) -> LedgerId:
-        """A ledger of today, of which nothing is flushed."""
+        """A ledger of today, of which nothing is flushed, and each copy is acknowledged."""
         async with Client(self._cluster.store) as client:
             writer = await client.create_ledger(
-                ensemble_size=4, write_quorum=3, ack_quorum=2, password=PASSWORD
+                ensemble_size=4, write_quorum=3, ack_quorum=3, password=PASSWORD
             )
             await writer.wait_acked(writer.append_many(NEW_PAYLOADS))
             writer.abandon()

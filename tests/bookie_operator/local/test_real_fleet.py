@@ -205,7 +205,7 @@ async def write_ledgers(client: Client, store: MetadataStore) -> list[LedgerWrit
     return writers
 
 
-async def test_a_killed_bookie_is_fenced_repaired_and_cleared(fleet: Fleet) -> None:
+async def test_a_killed_bookie_is_marked_repaired_and_cleared(fleet: Fleet) -> None:
     before = fleet.bookie(B0)["bootEpoch"]
     store = await open_store(fleet.metadata_url)
     async with Client(store) as client:
@@ -219,7 +219,7 @@ async def test_a_killed_bookie_is_fenced_repaired_and_cleared(fleet: Fleet) -> N
     await store.close()
     incident = fleet.incident(B0, before + 1)
     assert incident["kind"] == "UncleanShutdown"
-    assert incident["ledgersFenced"] > 0 and incident["ledgersInLimbo"] == 4
+    assert incident["ledgersFenced"] == 0 and incident["ledgersInLimbo"] == 4
     assert incident["entriesCopied"] > 0
     assert fleet.bookie(B0)["lastShutdown"] == {"clean": False, "reason": "UncleanShutdown"}
     await fleet.wait(lambda: fleet.condition("DurabilityVerified") == "True")
@@ -237,7 +237,7 @@ async def test_a_replaced_disk_is_approved_and_filled_again(fleet: Fleet) -> Non
     await fleet.wait(lambda: fleet.incident("bookie-2", before + 1)["outcome"] == "Cleared")
     incident = fleet.incident("bookie-2", before + 1)
     assert incident["kind"] == "DiskReplaced"
-    assert incident["ledgersUnchecked"] > 0 and incident["entriesCopiedClosed"] > 0
+    assert min(incident["ledgersUnchecked"], incident["entriesCopiedClosed"]) > 0, incident
     await fleet.wait(lambda: fleet.condition("DurabilityVerified") == "True")
 
 

@@ -83,7 +83,7 @@ def settings_of(
     return made, replace(boot, storage=storage, rival_wait_s=10.0)
 
 
-class StoppedUncleanly(Protocol):
+class StopListener(Protocol):
     """Called when a bookie served and may have forgotten something since."""
 
     def __call__(self, name: str, *, lost_disk: bool = False) -> None: ...
@@ -108,7 +108,7 @@ class SimBookie:
         rng: random.Random,
         make_store: MakeStore,
         note: Callable[[str], None],
-        stopped_uncleanly: StoppedUncleanly = _nobody_asks,
+        stopped_uncleanly: StopListener = _nobody_asks,
         elsewhere: str = "",
     ) -> None:
         """`elsewhere`: the name of another machine that it runs on, as a process of that name."""

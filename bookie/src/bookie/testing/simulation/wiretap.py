@@ -34,6 +34,7 @@ from bookie.protocol.status import Status
 from bookie.testing.native_messages import parse_envelope
 from bookie.testing.simulation.answer_record import AnswerRecord, denied_by
 from bookie.testing.simulation.history import History, names
+from bookie.testing.simulation.stop_losses import StopLosses
 from bookie.wire.native import (
     ENVELOPE,
     ENVELOPE_BYTES,
@@ -131,18 +132,8 @@ class Wiretap:
         """Ledger -> bookies that have taken copies of it from a recovery."""
         self._lacs: dict[LedgerId, EntryId] = {}
         """Ledger -> the highest LAC that its writer has sent."""
-        self._barred: dict[str, frozenset[LedgerId]] = {}
-        """Bookie -> ledgers that were there at its last unclean stop, those of them of which it
-        lacks something since it serves again: no normal adds until it lacks nothing any more."""
-        self._forgot: dict[str, set[LedgerId]] = {}
-        """Bookie -> ledgers of which an unclean stop ever took something there."""
-        self._lost_fences: dict[str, set[LedgerId]] = {}
-        """Bookie -> those of which it lacked something when it came back without a disk: no normal
-        adds ever again."""
-        self._without_disk: set[str] = set()
-        """Bookies that have lost a disk and not served since."""
-        self._returning: set[str] = set()
-        """Bookies that stopped uncleanly and have not served since."""
+        self._stop_losses = StopLosses(held, lambda *of: self._of(*of).acked, self._owed)
+        """What unclean stops took."""
         self._bookie_of: dict[int, str] = {}
         """The bookie at the end of each connection."""
         self._asked_by: dict[tuple[int, int], str] = {}
@@ -172,39 +163,7 @@ class Wiretap:
         """It served, and may have forgotten, with `lost_disk` fences as well: what it forgot takes
         no other normal add there.
         """
-        self._barred[name] = frozenset(self._history.ledgers)
-        self._returning.add(name)
-        if lost_disk:
-            self._without_disk.add(name)
-
-    def _judge_stop(self, bookie: str) -> None:
-        """It is asked something for the first time since: what does it lack?"""
-        lacking: set[LedgerId] = set()
-        for ledger_id in self._barred[bookie]:
-            held = self._held(bookie, ledger_id)
-            if held is None:
-                return
-            acked = self._of(bookie, ledger_id).acked
-            if any(entry_id not in held for entry_id in acked):
-                lacking.add(ledger_id)
-        self._barred[bookie] = frozenset(lacking)
-        self._forgot.setdefault(bookie, set()).update(lacking)
-        if bookie in self._without_disk:
-            self._lost_fences.setdefault(bookie, set()).update(lacking)
-        self._without_disk.discard(bookie)
-        self._returning.discard(bookie)
-
-    def _is_barred(self, bookie: str, ledger_id: LedgerId) -> bool:
-        """Whether a normal add that comes now must not be acknowledged."""
-        if ledger_id in self._lost_fences.get(bookie, ()):
-            return True
-        if ledger_id not in self._barred.get(bookie, ()):
-            return False
-        held = self._held(bookie, ledger_id)
-        if held is None or self.pledged(bookie, ledger_id) - held - self._lost(bookie, ledger_id):
-            return True
-        self._barred[bookie] -= {ledger_id}
-        return False
+        self._stop_losses.stopped(name, self._history.ledgers, lost_disk=lost_disk)
 
     # What a bookie hears
     def heard(self, bookie: str, connection: int, message: bytes) -> None:
@@ -212,15 +171,14 @@ class Wiretap:
         self._messages += 1
         self._bookie_of[connection] = bookie
         self._count(bookie, connection, message, 1)
-        if bookie in self._returning:
-            self._judge_stop(bookie)
+        self._stop_losses.look(bookie)
         try:
             envelope = parse_envelope(message)
             key = (connection, envelope.request_id)
             if envelope.op is Op.ADD_RUN:
                 add = _add(envelope.body)
                 fenced = self._of(bookie, add.ledger_id).fenced
-                barred = self._is_barred(bookie, add.ledger_id)
+                barred = self._stop_losses.bars(bookie, add.ledger_id)
                 late = self._of(bookie, add.ledger_id).is_given_up
                 asked = replace(add, came_fenced=fenced, came_barred=barred, came_late=late)
                 self._pending.setdefault(key, asked)
@@ -493,6 +451,9 @@ class Wiretap:
         pledged = sorted(self._of(bookie, ledger_id).pledged)
         return EntrySet.from_ids([i for i in pledged if self._owes(bookie, ledger_id, i)])
 
+    def _owed(self, bookie: str, ledger_id: LedgerId) -> EntrySet:
+        return self.pledged(bookie, ledger_id) - self._lost(bookie, ledger_id)
+
     def changed(self, before: LedgerMetadata | None, after: LedgerMetadata | None) -> None:
         """The store holds `after` in place of `before`: a writer's change takes back what others
         than the members of both have acknowledged of the fragment that it begins.
@@ -513,9 +474,7 @@ class Wiretap:
         """Note that the bookie has nothing of a deleted ledger. Unless a stop took that, it has
         removed it, and takes no add any more (S40).
         """
-        if bookie in self._returning:
-            self._judge_stop(bookie)
-        if ledger_id not in self._forgot.get(bookie, ()):
+        if not self._stop_losses.took(bookie, ledger_id):
             self._of(bookie, ledger_id).is_given_up = True
 
     def learned_fenced(self, ledger_id: LedgerId) -> bool:
