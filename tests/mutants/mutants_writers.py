@@ -311,7 +311,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         new="        if status is Status.OVERLOADED:\n",
         tests=(
             "tests/bookie/client/test_writer_faults.py::"
-            "test_a_bookie_that_refused_the_ledger_is_not_taken_again_when_another_fails",
+            "test_the_only_spare_bookie_that_refused_the_ledger_is_asked_again_later",
         ),
     ),
 )

@@ -38,7 +38,7 @@ def test_a_refusal_counts_for_a_while_and_for_this_bookie_alone(clock: Clock) ->
 
 def test_each_counts_twice_as_long_as_the_one_before_up_to_a_minute(clock: Clock) -> None:
     refusals = Refusals(clock)
-    assert [lasts_s(refusals, clock) for _ in range(5)] == [10, 20, 40, 60, 60]
+    assert [lasts_s(refusals, clock) for _ in range(6)] == [5, 10, 20, 40, 60, 60]
 
 
 def test_many_at_once_are_one(clock: Clock) -> None:

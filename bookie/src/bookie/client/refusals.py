@@ -12,9 +12,9 @@ from typing import Final
 
 from bookie.ids import BookieId
 
-REFUSED_S: Final = 10.0
+REFUSED_S: Final = 5.0
 """How long the first refusal counts. The marks of a crash stand for three to five seconds where a
-repair begins at once."""
+repair begins at once, and a bookie refuses only after a part of them."""
 REFUSED_MAX_S: Final = 60.0
 """How long the later ones count at most: each counts twice as long as the one before."""
 
