@@ -323,7 +323,8 @@ class Incident(EngineUse):
     """`Open`, `Cleared` (no ledger is in limbo any more) or `Superseded` (a later incident of the
     bookie covers what was left)."""
     ledgers_fenced: Count = 0
-    """Number of ledgers that the boot fenced: it refuses their old writers' adds."""
+    """Number of ledgers that the boot fenced forever, as more had happened than a stop: it refuses
+    their old writers' adds."""
     ledgers_in_limbo: Count = 0
     """Number of ledgers that the boot put into limbo."""
     ledgers_unchecked: Count = 0
