@@ -52,9 +52,10 @@ class Summary:
         disks = [item for item in self.incidents if item["kind"] == "disk"]
         checks = [(bool(kills), "no kill was seen"), (bool(disks), "no replaced disk was seen")]
         for item in kills:
-            for name in ("ledgers_fenced", "ledgers_in_limbo", "entries_copied"):
+            for name in ("ledgers_in_limbo", "entries_copied"):
                 checks.append((item[name] > 0, f"the kill of {item['bookie']}: {name} is 0"))
         for item in disks:
+            checks.append((item["ledgers_fenced"] > 0, "without its disk it fenced no ledger"))
             checks.append(
                 (item["entries_copied_closed"] > 0, "the disk got no closed ledger's entry")
             )
