@@ -14,21 +14,15 @@ from bookie_operator.model.status import (
     Condition,
     LimboTotals,
 )
+from clock import Clock
 from operator_scenes import at
 
 Get = Callable[[str], Awaitable[tuple[int, str]]]
 
 
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(1000.0)
 
 
 @pytest.fixture

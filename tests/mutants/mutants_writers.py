@@ -4,6 +4,7 @@ add in that a fence of before should keep out."""
 from typing import Final
 
 from mutant import Mutant, Patch, planted
+from mutants_boot import FENCES_LOST
 
 ADMISSION: Final = "bookie/src/bookie/protocol/admission.py"
 CLEAR: Final = "bookie/src/bookie/protocol/clearing.py"
@@ -37,7 +38,6 @@ FENCED_MEANWHILE: Final = (
 BOOTED: Final = "tests/bookie/boot/test_boot_notes.py::"
 PERMITS: Final = "tests/bookie/storage/test_permits.py::"
 
-FENCES_LOST: Final = SERVED + "test_s1_where_fences_may_be_lost_its_old_writer_is_refused_for_ever"
 EACH_MARK: Final = (
     JUDGED + "test_r24_each_mark_of_an_unclean_boot_alone_keeps_adds_out_and_ends_nobody"
 )

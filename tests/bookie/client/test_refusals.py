@@ -3,20 +3,14 @@
 import pytest
 from bookie.client.refusals import REFUSED_MAX_S, REFUSED_S, Refusals
 from bookie.ids import BookieId
+from clock import Clock
 
 B0, B1 = BookieId("bookie-0"), BookieId("bookie-1")
 
 
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(1000.0)
 
 
 def lasts_s(refusals: Refusals, clock: Clock) -> float:

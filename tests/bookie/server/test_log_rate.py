@@ -3,14 +3,7 @@
 import logging
 
 from bookie.server.log_rate import KINDS_MAX, LINES_MAX, STRETCH_S, LogRate
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+from clock import Clock
 
 
 def record(text: str, level: int = logging.WARNING) -> logging.LogRecord:

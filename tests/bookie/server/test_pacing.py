@@ -9,18 +9,9 @@ from bookie.server.pacing import (
     Pace,
     Pacing,
 )
+from clock import Clock
 
 MIB = 1024 * 1024
-
-
-class Clock:
-    """Time as a test sets it."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def busy(clock: Clock, **rates: float) -> Pacing:
@@ -31,12 +22,12 @@ def busy(clock: Clock, **rates: float) -> Pacing:
 
 
 def test_nobody_waits_while_no_client_appends() -> None:
-    pacing = Pacing(BusyRates(recovery=1, compaction=1), clock=Clock())
+    pacing = Pacing(BusyRates(recovery=1, compaction=1), clock=Clock(1000.0))
     assert pacing.recovery_delay_s(MIB) == pacing.compaction_delay_s(MIB) == 0
 
 
 def test_a_bookie_that_was_told_no_rates_holds_nothing_back() -> None:
-    pacing = busy(Clock())
+    pacing = busy(Clock(1000.0))
     assert pacing.recovery_delay_s(MIB) == pacing.compaction_delay_s(MIB) == 0
 
 
@@ -54,7 +45,7 @@ def test_all_in_flight_together_get_no_more_than_one_after_the_other() -> None:
 
 
 def test_the_short_recovery_of_one_ledger_is_answered_at_once() -> None:
-    clock = Clock()
+    clock = Clock(1000.0)
     assert busy(clock, recovery=64 * MIB).recovery_delay_s(int(64 * MIB * BURST_S)) == 0
 
 
@@ -65,7 +56,7 @@ def test_rest_is_not_saved_up() -> None:
 
 
 def test_a_moment_after_the_last_add_nothing_is_held_back_any_more() -> None:
-    clock = Clock()
+    clock = Clock(1000.0)
     pacing = busy(clock, recovery=MIB)
     assert pacing.recovery_delay_s(MIB) > 0
     clock.now += BUSY_S
@@ -80,11 +71,11 @@ def test_what_was_owed_is_forgotten_once_no_client_appends() -> None:
 
 
 def test_no_answer_waits_so_long_that_its_client_gives_up() -> None:
-    pacing = busy(Clock(), recovery=1)
+    pacing = busy(Clock(1000.0), recovery=1)
     assert {pacing.recovery_delay_s(MIB) for _ in range(100)} == {ANSWER_DELAY_S_MAX}
 
 
 def test_repair_and_compaction_have_a_rate_each() -> None:
-    pacing = busy(Clock(), recovery=MIB, compaction=64 * MIB)
+    pacing = busy(Clock(1000.0), recovery=MIB, compaction=64 * MIB)
     pacing.recovery_delay_s(MIB)
     assert pacing.compaction_delay_s(MIB) == 0

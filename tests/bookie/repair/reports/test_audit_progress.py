@@ -5,15 +5,8 @@ from bookie.repair.jobs.audit_job import AuditRequest, audit
 from bookie.repair.look.digests import DigestSettings
 from bookie.repair.reports.audit_progress import AuditProgress
 from bookie.repair.reports.progress_lines import ProgressLine
+from clock import Clock
 from repair_lab import AUDIT, RepairLab
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def lines(total: int | None, *steps: tuple[float, int], again: bool = False) -> list[str]:

@@ -6,14 +6,7 @@ from pathlib import Path
 from bookie.repair.mend.outcome import Outcome
 from bookie.repair.reports.ledger_progress import LedgerProgress, Progress
 from bookie.repair.reports.progress_lines import LineWriter, ProgressFile, ProgressLine
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+from clock import Clock
 
 
 class Terminal(io.StringIO):
