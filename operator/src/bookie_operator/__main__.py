@@ -32,6 +32,7 @@ from bookie_operator.local.watch import watch as watch_cluster
 from bookie_operator.local.web_page import url_of
 from bookie_operator.model.crd import documents
 from bookie_operator.platform.folders import LocalFolders, operator_pid
+from bookie_operator.status_tree.answers import show
 
 FAILED: Final = 1
 USAGE: Final = 2
@@ -271,7 +272,7 @@ def status(directory: Path, output: str) -> int:
     if output == "json":
         click.echo(json.dumps(cluster.as_dict(), indent=2))
     else:
-        Console().print(cluster_view(cluster, wide=output == "wide"))
+        show(cluster_view(cluster, wide=output == "wide"))
         if todo := what_to_decide(cluster.status):
             click.echo(f"\n{todo}")
     if operator_pid(folders) is None:

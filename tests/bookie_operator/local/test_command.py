@@ -92,6 +92,16 @@ def test_d9_status_as_a_table_lists_what_is_left_over(tmp_path: Path) -> None:
     assert line.endswith(f"bookie-4  cookie, 2 claims: bookie-4.journal, {claims[1]}")
 
 
+def test_in_a_pipe_no_line_of_the_status_is_folded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    claims = ("bookie-4." + "c" * 60, "bookie-4." + "d" * 60)
+    stored(tmp_path, left={BookieId("bookie-4"): LeftOver(claims, has_cookie=True)})
+    output = run("local", "status", "--dir", str(tmp_path)).output
+    assert f"2 claims: {claims[0]}, {claims[1]}\n" in output
+
+
 def test_what_a_person_can_decide_is_a_command_to_copy() -> None:
     row = UndecidedLedger(ledger=7, entry=20)
     found = UndecidedStatus(ledgers=1, through=7, first=(row,))

@@ -37,6 +37,7 @@ from bookie_operator.kubectl.options import (
 from bookie_operator.kubectl.tasks import task_table, tasks_of
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.task import TaskType
+from bookie_operator.status_tree.answers import show
 from bookie_operator.status_tree.tree import cluster_tree
 
 
@@ -60,7 +61,7 @@ def status(kubectl: Kubectl, name: str | None, watch: bool, output: str) -> None
     elif output == "json":
         _print_json(found)
     else:
-        screen.show(*_drawn(kubectl, read(BookieCluster, found), output))
+        show(*_drawn(kubectl, read(BookieCluster, found), output))
 
 
 def _drawn(
@@ -121,7 +122,7 @@ def limbo(
         }
         _print_json({"known": limbo_of(cluster).name.lower(), "totals": totals, "bookies": bookies})
     else:
-        screen.show(limbo_view(cluster, now=screen.now()))
+        show(limbo_view(cluster, now=screen.now()))
     return limbo_of(cluster)
 
 
@@ -136,7 +137,7 @@ def events(kubectl: Kubectl, name: str | None, output: str) -> None:
     if output == "json":
         _print_json(found)
     elif found:
-        screen.show(event_table(found, now=screen.now()))
+        show(event_table(found, now=screen.now()))
     else:
         screen.tell("there are no events (the API server deletes them after an hour)")
 
@@ -152,7 +153,7 @@ def tasks(kubectl: Kubectl, name: str | None, output: str) -> None:
     if output == "json":
         _print_json(found)
     elif found:
-        screen.show(task_table(found, now=screen.now()))
+        show(task_table(found, now=screen.now()))
     else:
         screen.tell(f"there are no tasks of {cluster.metadata.name}")
 

@@ -1,42 +1,23 @@
 """Where the plugin writes: answers to stdout, progress and questions to stderr.
 
-At a terminal lines are folded and a watched tree is redrawn in place, its ages once a second. In a
-pipe a line is one line, however long, unless COLUMNS says otherwise.
+At a terminal a watched tree is redrawn in place, its ages once a second.
 """
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Final
 
 import click
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-UNFOLDED: Final = 10_000
-
-
-def console() -> Console:
-    is_bounded = sys.stdout.isatty() or "COLUMNS" in os.environ
-    return Console(width=None if is_bounded else UNFOLDED, highlight=False, emoji=False)
+from bookie_operator.status_tree.answers import console, show
 
 
 def now() -> datetime:
     return datetime.now(UTC)
-
-
-def show(view: RenderableType, lines: Sequence[Text] = ()) -> None:
-    """`view`, then `lines` without folding them: commands are there to be copied."""
-    screen = console()
-    with screen.capture() as drawn:
-        screen.print(view)
-    for text in drawn.get().splitlines():  # tables fill their last column with spaces
-        click.echo(text.rstrip())
-    for line in lines:
-        screen.print(line, soft_wrap=True)
 
 
 def tell(text: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from bookie.ids import BookieId
 from bookie.wire.admin.health import BootRecord
 
+from bookie_operator.model.marks import marks_of
 from bookie_operator.model.reports import RepairReport
 from bookie_operator.model.status import (
     INCIDENTS_MAX,
@@ -231,9 +232,8 @@ def _opening_event(incident: Incident) -> Event:
         reason=incident.kind,
         type="Warning",
         bookie=incident.bookie,
-        message=f"boot {incident.boot_epoch_after} found {_found(incident)}: "
-        f"{incident.ledgers_fenced} ledgers fenced, {incident.ledgers_in_limbo} in limbo, "
-        f"{incident.ledgers_unchecked} unchecked" + (f"; {why}" if why else ""),
+        message=f"boot {incident.boot_epoch_after} found {_found(incident)}: {marks_of(incident)}"
+        + (f"; {why}" if why else ""),
         once=_once(incident, incident.kind),
     )
 

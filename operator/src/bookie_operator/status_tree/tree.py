@@ -13,6 +13,7 @@ from rich.tree import Tree
 
 from bookie_operator.model.bookie_options import AckMode
 from bookie_operator.model.cluster import BookieCluster, ClusterSpec
+from bookie_operator.model.marks import marks_of
 from bookie_operator.model.status import (
     AttemptStatus,
     AuditStatus,
@@ -389,9 +390,7 @@ def incident_line(incident: Incident, now: datetime) -> Text:
         (cause if incident.cause else "", "dim"),
         (f"{ago(incident.detected_at, now)}  ", "dim"),
         (_outcome(incident), style),
-        f"  epoch {incident.boot_epoch_before} → {incident.boot_epoch_after}; "
-        f"{count(incident.ledgers_fenced, 'ledger')} fenced, {incident.ledgers_in_limbo} in limbo, "
-        f"{incident.ledgers_unchecked} unchecked",
+        f"  epoch {incident.boot_epoch_before} → {incident.boot_epoch_after}; {marks_of(incident)}",
     )
     copied = incident.entries_recovered + incident.entries_copied
     if copied:
