@@ -17,20 +17,17 @@ from bookie_operator.kubectl.events import event_table
 from bookie_operator.kubectl.limbo import limbo_view
 from bookie_operator.kubectl.tasks import task_table
 from bookie_operator.local.live_view import cluster_view
-from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import (
-    Blocked,
+from bookie_operator.model.bookie_status import (
     BookieState,
     BookieStatus,
-    ClusterStatus,
     DiskStatus,
-    DrainPhase,
-    DrainStatus,
-    Incident,
-    IncidentOutcome,
     LastShutdown,
     RepairStatus,
 )
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.drain_status import DrainPhase, DrainStatus
+from bookie_operator.model.incidents import Incident, IncidentOutcome
+from bookie_operator.model.status import Blocked, ClusterStatus
 from bookie_operator.observed import LeftOver
 from bookie_operator.plan.planner import plan
 from bookie_operator.status_tree.tree import cluster_tree

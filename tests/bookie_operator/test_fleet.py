@@ -10,7 +10,7 @@ from bookie.errors import UnavailableError
 from bookie_operator.fleet import FAILED_TICK_S, IDLE_TICK_S, Fleet
 from bookie_operator.handlers import KEPT
 from bookie_operator.metrics import OperatorMetrics
-from bookie_operator.model.status import ConditionType
+from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.plan.failures import RETRY_MAX
 from bookie_operator.platform.kubernetes.api import (
     BUDGET,

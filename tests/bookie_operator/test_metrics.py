@@ -6,14 +6,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import aiohttp
 import pytest
 from bookie_operator.metrics import STUCK_AFTER_S, OperatorMetrics, serve_http
-from bookie_operator.model.status import (
-    AuditStatus,
-    Blocked,
-    ClassCounts,
-    ClusterStatus,
-    Condition,
-    LimboTotals,
-)
+from bookie_operator.model.audit_status import AuditStatus, ClassCounts
+from bookie_operator.model.bookie_status import LimboTotals
+from bookie_operator.model.condition_types import Condition
+from bookie_operator.model.status import Blocked, ClusterStatus
 from clock import Clock
 from operator_scenes import at
 

@@ -18,15 +18,12 @@ import pytest
 from bookie.wire.admin.health import Phase
 from bookie_operator.kubectl.__main__ import plugin
 from bookie_operator.kubectl.hints import hints
+from bookie_operator.model.audit_status import AuditStatus, ScrubStatus
+from bookie_operator.model.bookie_status import BookieState
+from bookie_operator.model.condition_types import ConditionType
+from bookie_operator.model.drain_status import RereplicationStatus
 from bookie_operator.model.refused import RANKED
-from bookie_operator.model.status import (
-    AuditStatus,
-    BookieState,
-    ClusterStatus,
-    ConditionType,
-    RereplicationStatus,
-    ScrubStatus,
-)
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import Bookie, Exit, Failure, Job, JobKind, MetadataView
 from bookie_operator.plan import degraded

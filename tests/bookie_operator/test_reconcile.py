@@ -15,9 +15,11 @@ from bookie.wire.admin.health import Health, Phase
 from bookie.wire.identity import Identity
 from bookie_operator import observe
 from bookie_operator.errors import ForbiddenError, PreconditionError
+from bookie_operator.model.bookie_status import BookieState
 from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.model.left_over import LeftOverStatus
-from bookie_operator.model.status import BookieState, ClusterStatus, ConditionType
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observe import NEW_COOKIES_MAX, Observer, may_have_left
 from bookie_operator.observed import JobKind, LeftOver
 from bookie_operator.reconcile import Reconciler

@@ -7,6 +7,7 @@ import pytest
 from bookie.cli.summary import summary_bytes, summary_of
 from bookie.repair.jobs.audit_job import AuditRequest, Checks, audit
 from bookie.repair.jobs.repair_job import RepairRequest, repair
+from bookie_operator.model.audit_status import CLASSES_MAX, ClassCounts, QuorumsStatus
 from bookie_operator.model.reports import (
     AuditReport,
     ClosedLedger,
@@ -19,7 +20,6 @@ from bookie_operator.model.reports import (
     ScrubReport,
     message_of,
 )
-from bookie_operator.model.status import CLASSES_MAX, ClassCounts, QuorumsStatus
 from bookie_operator.observed import JobKind
 from bookie_operator.reports import REPORTS, report_of
 from repair_lab import AUDIT, SETTINGS, RepairLab

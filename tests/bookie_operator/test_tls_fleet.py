@@ -10,7 +10,7 @@ from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.store import BookieInfo, MetadataStore
 from bookie.tls.principals import Role
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import ConditionType
+from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.model.tls import TlsMode
 from bookie_operator.observe import Observer
 from bookie_operator.plan.actions import IssueCertificate

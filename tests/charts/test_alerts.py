@@ -10,7 +10,7 @@ import pytest
 import yaml
 from bookie.repair.reports.classes import OF_ENTRIES, OF_OTHERS
 from bookie_operator.metrics import OperatorMetrics
-from bookie_operator.model.status import ConditionType
+from bookie_operator.model.condition_types import ConditionType
 from helm_charts import ALERTS, OPERATOR, ROOT, alert_rules, only, render
 
 RUNBOOKS: Final = ROOT / "docs" / "runbooks"

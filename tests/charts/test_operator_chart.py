@@ -10,7 +10,7 @@ import yaml
 from bookie.repair.reports.classes import OF_ENTRIES, OF_OTHERS
 from bookie_operator.metrics import OperatorMetrics
 from bookie_operator.model.cluster import ClusterSpec
-from bookie_operator.model.status import ConditionType
+from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.platform.kubernetes import api, names
 from bookie_operator.platform.kubernetes.surroundings import EXECUTOR_VERBS
 from bookie_operator.serve import NAMES_VARIABLE

@@ -7,7 +7,7 @@ from mutant import Mutant, Patch, planted
 BUDGET: Final = "operator/src/bookie_operator/plan/budget.py"
 COPIES: Final = "operator/src/bookie_operator/plan/copies.py"
 DRAINS: Final = "operator/src/bookie_operator/plan/drains.py"
-STATUS: Final = "operator/src/bookie_operator/model/status.py"
+AUDITS: Final = "operator/src/bookie_operator/model/audit_status.py"
 LAST: Final = "bookie/src/bookie/repair/judge/last_copies.py"
 LOST: Final = "operator/src/bookie_operator/plan/lost.py"
 REPLACEMENTS: Final = "operator/src/bookie_operator/plan/replacements.py"
@@ -102,7 +102,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     planted(
         "holders of last copies are cut off silently by whoever reads them",
         stands_for=EXCEEDS,
-        file=STATUS,
+        file=AUDITS,
         old="        return len(self.held_by) == self.groups and not self.entries_left_out\n",
         new="        return True\n",
         tests=(PLAN + "TestLastCopies::test_what_was_cut_off_concerns_every_bookie",),

@@ -20,7 +20,7 @@ from typing import Any, Final
 from bookie.hosts import loopback
 from bookie.ids import BookieId
 from bookie.testing.figures import tell
-from bookie_operator.model.status import ConditionType
+from bookie_operator.model.condition_types import ConditionType
 from dashboards import dashboards
 from panel_answers import findings, shown_answer
 from panels_fleet import Fleet

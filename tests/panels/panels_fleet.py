@@ -21,7 +21,7 @@ from bookie_operator.local.up import NAMESPACE, Ports, add_task, up_detached
 from bookie_operator.local.waiting import wait_whole
 from bookie_operator.model.base import API_VERSION
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import ConditionType
+from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.platform.folders import LocalFolders, read_json
 from prometheus_server import Source
 

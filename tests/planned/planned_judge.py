@@ -10,7 +10,8 @@ from typing import Any, Final
 from bookie.metadata.store import MetadataStore
 from bookie.testing.simulation import clients
 from bookie.testing.simulation.judge import Judge
-from bookie_operator.model.status import ClusterStatus, ConditionType
+from bookie_operator.model.condition_types import ConditionType
+from bookie_operator.model.status import ClusterStatus
 from planned_person import Person
 from planned_platform import SimPlatform
 

@@ -12,7 +12,8 @@ from bookie.ids import BookieId, LedgerId
 from bookie.protocol.assignment import assigned
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.testing.simulation.history import History
-from bookie_operator.model.status import ClusterStatus, ConditionType
+from bookie_operator.model.condition_types import ConditionType
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.plan.actions import Action, ApproveCookieFix
 from bookie_operator.plan.disks import OPERATOR
 from planned_bookie import HostedBookie

@@ -13,7 +13,7 @@ import planned_judge
 import planner_claims
 import pytest
 from bookie.testing.simulation.plan import Fault, Plan, Scale
-from bookie_operator.model.status import BookieState
+from bookie_operator.model.bookie_status import BookieState
 from bookie_operator.observed import Bookie
 from bookie_operator.plan.states import GONE, _impairment
 from planned_plan import PlannedPlan, Wish, plan_of, spec_of

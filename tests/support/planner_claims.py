@@ -10,15 +10,12 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
+from bookie_operator.model.attempt_status import AttemptStatus
+from bookie_operator.model.bookie_status import BookieState
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import (
-    AttemptStatus,
-    BookieState,
-    ClusterStatus,
-    Condition,
-    Incident,
-    IncidentOutcome,
-)
+from bookie_operator.model.condition_types import Condition
+from bookie_operator.model.incidents import Incident, IncidentOutcome
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import Observed
 from bookie_operator.plan import planner
 from bookie_operator.plan.actions import Destructive, bookie_of

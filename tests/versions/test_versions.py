@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 from bookie.ids import BookieId
-from bookie_operator.model.status import ClusterStatus, ScrubStatus
+from bookie_operator.model.audit_status import ScrubStatus
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import JobKind, Volume
 from bookie_operator.plan.actions import LossDecision, StartJob, template_of
 from bookie_operator.plan.planner import plan

@@ -13,7 +13,8 @@ from aiohttp import web
 from bookie.hosts import is_wildcard, listen_everywhere
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
-from bookie_operator.model.status import AuditStatus, ClusterStatus
+from bookie_operator.model.audit_status import AuditStatus
+from bookie_operator.model.status import ClusterStatus
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 STUCK_AFTER_S: Final = 300.0

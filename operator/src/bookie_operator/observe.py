@@ -27,8 +27,9 @@ from bookie.wire.identity import Identity
 from bookie_operator.control import Addressee, Control
 from bookie_operator.errors import ForbiddenError
 from bookie_operator.model.bookie_numbers import by_number
+from bookie_operator.model.bookie_status import BOOKIES_MAX
 from bookie_operator.model.cluster import BookieCluster, bookie_name
-from bookie_operator.model.status import BOOKIES_MAX, ClusterStatus
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import DECISION_JOBS, BookieTask
 from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import Bookie, LeftOver, MetadataView, Observed

@@ -4,13 +4,8 @@ import pytest
 from bookie.wire.admin.health import Phase
 from bookie_operator.kubectl.hints import Hint, hints
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import (
-    NOT_REREPLICATED,
-    Blocked,
-    ClusterStatus,
-    DrainPhase,
-    DrainStatus,
-)
+from bookie_operator.model.drain_status import DrainPhase, DrainStatus
+from bookie_operator.model.status import NOT_REREPLICATED, Blocked, ClusterStatus
 from bookie_operator.observed import Bookie
 from bookie_operator.plan.planner import plan
 from operator_scenes import at, bookie, cluster, observed

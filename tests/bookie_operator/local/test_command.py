@@ -16,9 +16,10 @@ from bookie_operator.errors import LocalError, ManifestError
 from bookie_operator.local.live_view import what_to_decide
 from bookie_operator.local.stored import EXAMPLE, manifest_of
 from bookie_operator.local.up import prepare
+from bookie_operator.model.bookie_status import BookieStatus, RepairStatus
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.crd import documents
-from bookie_operator.model.status import BookieStatus, ClusterStatus, RepairStatus
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.tls import TlsStatus
 from bookie_operator.model.undecided import UndecidedLedger, UndecidedStatus
 from bookie_operator.observed import LeftOver

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from bookie.ids import BookieId
 from bookie_operator.local.down import delete_everything, take_down
+from bookie_operator.model.bookie_status import BookieState
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import BookieState, ClusterStatus, ConditionType
+from bookie_operator.model.condition_types import ConditionType
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.plan.actions import template_of
 from bookie_operator.plan.planner import plan
 from bookie_operator.platform.folders import LocalFolders, read_json, write_json

@@ -1,13 +1,8 @@
 """The status as it is published: nothing that says nothing."""
 
-from bookie_operator.model.status import (
-    Blocked,
-    BookieState,
-    BookieStatus,
-    ClusterStatus,
-    MendStatus,
-    ScrubStatus,
-)
+from bookie_operator.model.audit_status import MendStatus, ScrubStatus
+from bookie_operator.model.bookie_status import BookieState, BookieStatus
+from bookie_operator.model.status import Blocked, ClusterStatus
 from operator_scenes import at
 
 ONE = BookieStatus(id="bookie-0", state=BookieState.SERVING)

@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from bookie_operator.model.bookie_status import DiskStatus
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import DiskStatus, Incident, IncidentOutcome
+from bookie_operator.model.incidents import Incident, IncidentOutcome
 from bookie_operator.page.document import POLICY, content, document
 from bookie_operator.page.markup import line_of
 from bookie_operator.page.timeline import BAR_LEAST, NAMES, WIDTH, timeline

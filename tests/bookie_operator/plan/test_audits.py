@@ -5,14 +5,10 @@ from typing import Any
 
 import pytest
 from bookie.wire.admin.health import Phase
+from bookie_operator.model.audit_status import AuditStatus, ScrubStatus
+from bookie_operator.model.bookie_status import BookieState, BookieStatus
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import (
-    AuditStatus,
-    BookieState,
-    BookieStatus,
-    ClusterStatus,
-    ScrubStatus,
-)
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import Bookie, Job, JobKind, MetadataView
 from bookie_operator.plan.actions import StartJob
 from bookie_operator.plan.audits import AuditReasons, audits, is_disturbed, is_stale

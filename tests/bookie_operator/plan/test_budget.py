@@ -6,17 +6,12 @@ from typing import Any
 import pytest
 from bookie.ids import BookieId
 from bookie.wire.admin.health import BootRecord, Phase
+from bookie_operator.model.audit_status import Holders, LastCopies, QuorumsStatus
+from bookie_operator.model.bookie_status import BookieState
 from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.model.reports import AuditReport, ScrubReport
-from bookie_operator.model.status import (
-    BookieState,
-    ClusterStatus,
-    ConditionType,
-    Holders,
-    LastCopies,
-    LossBudgetStatus,
-    QuorumsStatus,
-)
+from bookie_operator.model.status import ClusterStatus, LossBudgetStatus
 from bookie_operator.observed import Bookie, Job, JobKind, Observed
 from bookie_operator.plan.actions import (
     ApproveCookieFix,

@@ -2,7 +2,8 @@
 
 import pytest
 from bookie.ids import BookieId
-from bookie_operator.model.status import ClusterStatus, ConditionType
+from bookie_operator.model.condition_types import ConditionType
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import Bookie, Exit, JobKind
 from bookie_operator.plan.actions import StartJob
 from bookie_operator.plan.planner import Plan, plan

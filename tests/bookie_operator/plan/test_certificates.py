@@ -7,7 +7,8 @@ import pytest
 from bookie.ids import BookieId
 from bookie.tls.principals import Principal, Role
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import ClusterStatus, ConditionType
+from bookie_operator.model.condition_types import ConditionType
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import Observed
 from bookie_operator.plan.actions import (

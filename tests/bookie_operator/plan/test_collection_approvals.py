@@ -6,7 +6,8 @@ import pytest
 from bookie.ids import BookieId
 from bookie.wire.admin.health import PersonDecision, Phase
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import ClusterStatus, ConditionType
+from bookie_operator.model.condition_types import ConditionType
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskStatus
 from bookie_operator.observed import Bookie
 from bookie_operator.plan.actions import ApproveCollection

@@ -7,14 +7,10 @@ import pytest
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
 from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.condition_types import ConditionType
+from bookie_operator.model.drain_status import DrainPhase, DrainStatus
 from bookie_operator.model.reports import RepairReport
-from bookie_operator.model.status import (
-    Blocked,
-    ClusterStatus,
-    ConditionType,
-    DrainPhase,
-    DrainStatus,
-)
+from bookie_operator.model.status import Blocked, ClusterStatus
 from bookie_operator.model.undecided import UndecidedLedger, UndecidedStatus
 from bookie_operator.observed import Bookie, Job, JobKind
 from bookie_operator.plan.planner import Plan, plan

@@ -1,7 +1,7 @@
 """What the last audit and the last scrub say of copies: whose may be the last, of which ledgers."""
 
 import pytest
-from bookie_operator.model.status import AuditStatus, Holders, LastCopies, ScrubStatus
+from bookie_operator.model.audit_status import AuditStatus, Holders, LastCopies, ScrubStatus
 from bookie_operator.plan.copies import Copies, copies_of
 from operator_scenes import cluster
 

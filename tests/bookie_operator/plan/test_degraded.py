@@ -6,7 +6,9 @@ import pytest
 from bookie.ids import BookieId
 from bookie.tls.principals import Role
 from bookie.wire.admin.health import Phase
-from bookie_operator.model.status import BookieState, ClusterStatus, ConditionType
+from bookie_operator.model.bookie_status import BookieState
+from bookie_operator.model.condition_types import ConditionType
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import Bookie, Failure, Job, JobKind, MetadataView
 from bookie_operator.plan.actions import RestartBookie
 from bookie_operator.plan.failures import ACTION_FAILED, KEEP, NAME_TAKEN

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
-from bookie_operator.model.status import ClusterStatus, ConditionType
+from bookie_operator.model.condition_types import ConditionType
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskPhase
 from bookie_operator.observed import Bookie
 from bookie_operator.plan.actions import ApproveCookieFix

@@ -12,8 +12,9 @@ from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
 from bookie_operator.model.bookie_numbers import by_number
 from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.model.reports import AuditReport, RereplicationReport
-from bookie_operator.model.status import ClusterStatus, ConditionType
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import Bookie, Job, JobKind, Observed
 from bookie_operator.plan.actions import (
     Action,

@@ -6,15 +6,11 @@ from typing import Any
 import pytest
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
+from bookie_operator.model.bookie_status import BookieState, BookieStatus
+from bookie_operator.model.condition_types import ConditionType
+from bookie_operator.model.drain_status import DrainPhase, DrainStatus
 from bookie_operator.model.reports import DrainReport
-from bookie_operator.model.status import (
-    BookieState,
-    BookieStatus,
-    ClusterStatus,
-    ConditionType,
-    DrainPhase,
-    DrainStatus,
-)
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import Bookie, Job, JobKind, MetadataView, Observed
 from bookie_operator.plan.actions import (
     Destructive,

@@ -7,7 +7,8 @@ from typing import Any, Literal
 import pytest
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
-from bookie_operator.model.status import BookieState, BookieStatus, ClusterStatus
+from bookie_operator.model.bookie_status import BookieState, BookieStatus
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import Exit, Process
 from bookie_operator.plan.actions import Event
 from bookie_operator.plan.ends import is_moved, is_rebooted

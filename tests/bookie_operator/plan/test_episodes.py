@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
+from bookie_operator.model.incidents import INCIDENTS_MAX
 from bookie_operator.model.reports import RepairReport
-from bookie_operator.model.status import INCIDENTS_MAX, ClusterStatus
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import Bookie, Job, JobKind
 from bookie_operator.plan.actions import Event
 from bookie_operator.plan.planner import Plan, plan

@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import pytest
 from bookie.ids import BookieId
-from bookie_operator.model.status import BLOCKED_MAX, ClusterStatus, ConditionType
+from bookie_operator.model.condition_types import ConditionType
+from bookie_operator.model.status import BLOCKED_MAX, ClusterStatus
 from bookie_operator.model.task import TaskPhase
 from bookie_operator.observed import Failure, Job, JobKind, Observed
 from bookie_operator.plan.actions import (

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from bookie_operator.model.status import AuditStatus, Holders, LastCopies
+from bookie_operator.model.audit_status import AuditStatus, Holders, LastCopies
 from bookie_operator.plan.findings import NAMED_MAX, findings_text
 
 FIGURES = AuditStatus(

@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
+from bookie_operator.model.bookie_status import BookieState
 from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.condition_types import ConditionType
+from bookie_operator.model.drain_status import DrainPhase
 from bookie_operator.model.reports import RereplicationReport
-from bookie_operator.model.status import BookieState, ClusterStatus, ConditionType, DrainPhase
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import Bookie, Job, JobKind
 from bookie_operator.plan.actions import DrainBookie, RemoveBookie, StartBookie, StartJob
 from bookie_operator.plan.planner import Plan, plan

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, replace
 
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
+from bookie_operator.model.audit_status import Holders, LastCopies
 from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.model.reports import AuditReport, MendReport, RepairReport
-from bookie_operator.model.status import ClusterStatus, ConditionType, Holders, LastCopies
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import Bookie, Job, JobKind, MetadataView, Observed
 from bookie_operator.plan.actions import (
     ApproveCookieFix,

@@ -4,7 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 from bookie.ids import BookieId
-from bookie_operator.model.status import BookieState, ClusterStatus, ConditionType
+from bookie_operator.model.bookie_status import BookieState
+from bookie_operator.model.condition_types import ConditionType
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import Bookie
 from bookie_operator.plan.actions import RestartBookie
 from bookie_operator.plan.hung import HUNG_AFTER, RESTARTS_MAX

@@ -1,6 +1,7 @@
 """What is shown when a pass could not be planned at all."""
 
-from bookie_operator.model.status import ClusterStatus, ConditionType
+from bookie_operator.model.condition_types import ConditionType
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.plan.actions import Event
 from bookie_operator.plan.invalid import forbidden_status, hindrance_event, invalid_status
 from bookie_operator.plan.planner import plan

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 from bookie.ids import BookieId
 from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.condition_types import Condition, ConditionType
 from bookie_operator.model.reports import ClosedLedger, LossesReport, LossReport
-from bookie_operator.model.status import ClusterStatus, Condition, ConditionType
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask
 from bookie_operator.observed import Bookie, Job, JobKind, MetadataView
 from bookie_operator.plan.actions import LossDecision, ReplaceVolume, StartJob, StopJob

@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
+from bookie_operator.model.audit_status import ClassCounts, MendStatus
 from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.model.reports import AuditReport, MendReport
-from bookie_operator.model.status import ClassCounts, ClusterStatus, ConditionType, MendStatus
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskPhase
 from bookie_operator.observed import Bookie, Job, JobKind
 from bookie_operator.plan.actions import StartJob, StopJob

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import ClusterStatus, Condition, ConditionType
+from bookie_operator.model.condition_types import Condition, ConditionType
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import NamedSecret
 from bookie_operator.plan.actions import RestartBookie, StartBookie
 from bookie_operator.plan.planner import Plan, plan

@@ -5,13 +5,9 @@ from typing import Any
 import pytest
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
-from bookie_operator.model.status import (
-    BookieState,
-    BookieStatus,
-    ClusterStatus,
-    Condition,
-    ConditionType,
-)
+from bookie_operator.model.bookie_status import BookieState, BookieStatus
+from bookie_operator.model.condition_types import Condition, ConditionType
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import Bookie, Exit, Job, JobKind
 from bookie_operator.plan.actions import Event
 from bookie_operator.plan.news import condition_events, job_events, state_events

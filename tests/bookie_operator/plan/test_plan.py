@@ -5,8 +5,10 @@ from dataclasses import replace
 import pytest
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
+from bookie_operator.model.bookie_status import BookieState
+from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.model.reports import AuditReport, RepairReport
-from bookie_operator.model.status import BookieState, ClusterStatus, ConditionType
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import TASK_TTL_SECONDS, BookieTask, TaskPhase, TaskStatus
 from bookie_operator.observed import Bookie, Job, JobKind, MetadataView
 from bookie_operator.plan.actions import (

@@ -1,13 +1,10 @@
 """Whether entries may be gone: how many the sentence counts, and when it is taken back."""
 
 import pytest
-from bookie_operator.model.status import (
-    AuditStatus,
-    ClusterStatus,
-    Condition,
-    Incident,
-    IncidentOutcome,
-)
+from bookie_operator.model.audit_status import AuditStatus
+from bookie_operator.model.condition_types import Condition
+from bookie_operator.model.incidents import Incident, IncidentOutcome
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.plan.findings import Verdict
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.possible_loss import possible_data_loss

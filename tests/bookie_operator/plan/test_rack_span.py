@@ -8,7 +8,8 @@ import pytest
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import ClusterStatus, ConditionType
+from bookie_operator.model.condition_types import ConditionType
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import Bookie
 from bookie_operator.plan.actions import DrainBookie, RestartBookie
 from bookie_operator.plan.planner import Plan, plan

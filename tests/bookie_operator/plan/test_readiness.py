@@ -6,14 +6,10 @@ from typing import Any
 import pytest
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
+from bookie_operator.model.bookie_status import BookieState, BookieStatus
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import (
-    Blocked,
-    BookieState,
-    BookieStatus,
-    ClusterStatus,
-    ConditionType,
-)
+from bookie_operator.model.condition_types import ConditionType
+from bookie_operator.model.status import Blocked, ClusterStatus
 from bookie_operator.observed import Bookie, MetadataView
 from bookie_operator.plan.invalid import invalid_status
 from bookie_operator.plan.planner import Plan, plan

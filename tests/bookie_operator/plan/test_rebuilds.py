@@ -5,8 +5,9 @@ from dataclasses import dataclass, field, replace
 import pytest
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
+from bookie_operator.model.bookie_status import BookieState
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import BookieState, ClusterStatus
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus
 from bookie_operator.observed import Bookie, Job, JobKind
 from bookie_operator.plan.actions import StartBookie, StartJob, StopJob

@@ -6,14 +6,9 @@ from typing import Any
 import pytest
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
+from bookie_operator.model.bookie_status import BookieState, BookieStatus, RepairState, RepairStatus
 from bookie_operator.model.reports import LossReport, RepairReport
-from bookie_operator.model.status import (
-    BookieState,
-    BookieStatus,
-    ClusterStatus,
-    RepairState,
-    RepairStatus,
-)
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask
 from bookie_operator.model.undecided import UndecidedLedger, UndecidedStatus
 from bookie_operator.observed import Bookie, Job, JobKind, MetadataView

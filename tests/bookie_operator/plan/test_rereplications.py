@@ -5,14 +5,12 @@ from typing import Any
 
 import pytest
 from bookie.ids import BookieId
+from bookie_operator.model.audit_status import ScrubStatus
 from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.condition_types import ConditionType
+from bookie_operator.model.drain_status import RereplicationStatus
 from bookie_operator.model.reports import AuditReport, RereplicationReport, ScrubReport
-from bookie_operator.model.status import (
-    ClusterStatus,
-    ConditionType,
-    RereplicationStatus,
-    ScrubStatus,
-)
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskPhase
 from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import StartJob, StopJob

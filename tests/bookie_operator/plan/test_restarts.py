@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
+from bookie_operator.model.bookie_status import BookieState, BookieStatus
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import BookieState, BookieStatus, ClusterStatus, MetadataStatus
+from bookie_operator.model.status import ClusterStatus, MetadataStatus
 from bookie_operator.observed import Bookie, MetadataView, Observed, Volume
 from bookie_operator.plan.actions import (
     CreateVolume,

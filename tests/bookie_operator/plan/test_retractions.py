@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from bookie.ids import BookieId
 from bookie.tls.principals import Principal, Role
+from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.model.reports import RetractionReport
-from bookie_operator.model.status import ClusterStatus, ConditionType
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskStatus
 from bookie_operator.model.tls import DecisionStatus, TlsStatus
 from bookie_operator.observe import DECIDERS_MAX, deciders

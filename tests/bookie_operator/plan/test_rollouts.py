@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
+from bookie_operator.model.bookie_status import BookieState, BookieStatus
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import BookieState, BookieStatus, ClusterStatus, ConditionType
+from bookie_operator.model.condition_types import ConditionType
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask
 from bookie_operator.observed import Bookie
 from bookie_operator.plan.actions import DrainBookie, RestartBookie, StartBookie, template_of

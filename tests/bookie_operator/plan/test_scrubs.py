@@ -4,9 +4,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from bookie_operator.model.audit_status import ScrubStatus
 from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.model.reports import ScrubReport
-from bookie_operator.model.status import ClusterStatus, ConditionType, ScrubStatus
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskPhase
 from bookie_operator.observed import Job, JobKind, MetadataView, Observed
 from bookie_operator.plan.actions import StartJob, StopJob

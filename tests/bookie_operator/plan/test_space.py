@@ -8,7 +8,8 @@ from bookie.storage.settings import StorageSettings
 from bookie.storage.space import SpaceMarks
 from bookie.wire.admin.health import DiskHealth, Phase
 from bookie_operator.kubectl.hints import hints
-from bookie_operator.model.status import ClusterStatus, ConditionType
+from bookie_operator.model.condition_types import ConditionType
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import Bookie
 from bookie_operator.plan.planner import Plan, plan
 from bookie_operator.plan.space import EARLIER, early_bytes

@@ -7,13 +7,9 @@ from typing import Any
 import pytest
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
-from bookie_operator.model.status import (
-    BookieState,
-    BookieStatus,
-    ClusterStatus,
-    DrainPhase,
-    DrainStatus,
-)
+from bookie_operator.model.bookie_status import BookieState, BookieStatus
+from bookie_operator.model.drain_status import DrainPhase, DrainStatus
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import Bookie, Exit, Job, JobKind, Process
 from bookie_operator.plan.states import Impairment, Judged, brokenness, judge, judge_all, refusal_of
 from operator_scenes import at, bookie, cluster, observed

@@ -7,7 +7,9 @@ import pytest
 from bookie.boot import boot, takeover
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
-from bookie_operator.model.status import BookieState, BookieStatus, ClusterStatus, ConditionType
+from bookie_operator.model.bookie_status import BookieState, BookieStatus
+from bookie_operator.model.condition_types import ConditionType
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import Bookie, Exit
 from bookie_operator.plan.conditions import LEASE_WAIT
 from bookie_operator.plan.planner import Plan, plan

@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 from bookie.ids import BookieId
 from bookie.wire.admin.health import CookieFix, Phase
+from bookie_operator.model.audit_status import AuditStatus
+from bookie_operator.model.drain_status import RereplicationStatus
 from bookie_operator.model.reports import AuditReport, MendReport, Report, ScrubReport
-from bookie_operator.model.status import AuditStatus, ClusterStatus, RereplicationStatus
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus
 from bookie_operator.observed import Bookie, Job, JobKind
 from bookie_operator.plan.actions import (

@@ -5,7 +5,8 @@ from itertools import product
 import pytest
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
-from bookie_operator.model.status import BookieState, BookieStatus, ClusterStatus
+from bookie_operator.model.bookie_status import BookieState, BookieStatus
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.tls import TlsMode
 from bookie_operator.plan.tls_modes import (
     clients_now,

@@ -15,7 +15,7 @@ from typing import Final
 from bookie.ids import BookieId
 from bookie_operator.fleet import Fleet
 from bookie_operator.metrics import OperatorMetrics
-from bookie_operator.model.status import ConditionType
+from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.platform.kubernetes.api import (
     CLAIM,
     CLUSTER,

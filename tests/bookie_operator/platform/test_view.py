@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from bookie.ids import BookieId
-from bookie_operator.model.status import BookieState, ClusterStatus
+from bookie_operator.model.bookie_status import BookieState
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import STEADY, Bookie, Process
 from bookie_operator.plan.planner import plan
 from bookie_operator.platform.kubernetes import names

@@ -1,7 +1,8 @@
 """What waits for a person, read out of sentences: held against the code that writes them."""
 
 from bookie.wire.admin.health import Phase
-from bookie_operator.model.status import ClusterStatus, RepairStatus
+from bookie_operator.model.bookie_status import RepairStatus
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.undecided import UndecidedLedger, UndecidedStatus
 from bookie_operator.plan.planner import plan
 from bookie_operator.status_tree.pending import (

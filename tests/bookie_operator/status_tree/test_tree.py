@@ -10,18 +10,11 @@ from pathlib import Path
 import pytest
 from bookie_operator.kubectl.hints import hint_lines, hints
 from bookie_operator.kubectl.limbo import limbo_view
+from bookie_operator.model.audit_status import ScrubStatus
+from bookie_operator.model.bookie_status import BookieState, BookieStatus
 from bookie_operator.model.cluster import BookieCluster, bookie_name
-from bookie_operator.model.status import (
-    Blocked,
-    BookieState,
-    BookieStatus,
-    ClusterStatus,
-    DrainPhase,
-    DrainStatus,
-    LossBudgetStatus,
-    RereplicationStatus,
-    ScrubStatus,
-)
+from bookie_operator.model.drain_status import DrainPhase, DrainStatus, RereplicationStatus
+from bookie_operator.model.status import Blocked, ClusterStatus, LossBudgetStatus
 from bookie_operator.observed import LeftOver
 from bookie_operator.plan.planner import plan
 from bookie_operator.status_tree.tree import cluster_tree

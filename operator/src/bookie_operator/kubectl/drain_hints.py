@@ -8,7 +8,8 @@ from bookie.ids import BookieId
 from bookie_operator.kubectl.advice import Hint
 from bookie_operator.model.bookie_numbers import by_number
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import NOT_REREPLICATED, DrainPhase
+from bookie_operator.model.drain_status import DrainPhase
+from bookie_operator.model.status import NOT_REREPLICATED
 
 
 def drain_hints(cluster: BookieCluster) -> Iterator[Hint]:

@@ -14,16 +14,11 @@ from bookie_operator.kubectl.advice import Hint
 from bookie_operator.kubectl.drain_hints import drain_hints
 from bookie_operator.kubectl.reasons import reason_hints
 from bookie_operator.kubectl.refusals import refusal_hint
+from bookie_operator.model.bookie_status import BookieState, BookieStatus, RepairState
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import (
-    LAST_COPY,
-    BookieState,
-    BookieStatus,
-    ClusterStatus,
-    ConditionType,
-    IncidentOutcome,
-    RepairState,
-)
+from bookie_operator.model.condition_types import ConditionType
+from bookie_operator.model.incidents import IncidentOutcome
+from bookie_operator.model.status import LAST_COPY, ClusterStatus
 from bookie_operator.model.undecided import how_many, selector
 from bookie_operator.status_tree.ages import count
 from bookie_operator.status_tree.pending import held_collections, pending_fixes, undecided

@@ -15,13 +15,11 @@ from rich.text import Text
 
 from bookie_operator.kubectl.client import CLUSTERS, Kubectl, KubectlError
 from bookie_operator.kubectl.clusters import read
+from bookie_operator.model.bookie_status import BookieStatus
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import (
-    BookieStatus,
-    ClusterStatus,
-    ConditionType,
-    IncidentOutcome,
-)
+from bookie_operator.model.condition_types import ConditionType
+from bookie_operator.model.incidents import IncidentOutcome
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.status_tree.ages import count, span
 from bookie_operator.status_tree.bookies import STATE_STYLES, repair_text
 

@@ -8,7 +8,8 @@ from typing import Final
 
 from bookie_operator.kubectl.advice import Hint
 from bookie_operator.model.base import GROUP
-from bookie_operator.model.status import ClusterStatus, ConditionType
+from bookie_operator.model.condition_types import ConditionType
+from bookie_operator.model.status import ClusterStatus
 
 _EDIT: Final = ("edit", "bookiecluster", "{name}")
 _PODS: Final = ("describe", "pods", "-l", f"{GROUP}/cluster={{name}},{GROUP}/component=bookie")

@@ -6,6 +6,7 @@ from typing import Final
 
 from bookie_operator.kubectl.advice import Hint
 from bookie_operator.model.base import GROUP
+from bookie_operator.model.bookie_status import BookieStatus
 from bookie_operator.model.refused import (
     INDEX_LOST,
     LOG_LOST,
@@ -14,7 +15,6 @@ from bookie_operator.model.refused import (
     disks_named,
     refusal_reason,
 )
-from bookie_operator.model.status import BookieStatus
 
 _KEEP: Final = "It has changed nothing. Never copy stamps or delete cookies."
 _ALLOW: Final = json.dumps({"spec": {"cookieFix": {"policy": "Approve"}}})

@@ -20,8 +20,10 @@ from bookie_operator.kubectl.tasks import (
     marks_left,
     status_after,
 )
+from bookie_operator.model.attempt_status import AttemptStatus
+from bookie_operator.model.bookie_status import BookieState
 from bookie_operator.model.cluster import BookieCluster, DiskRole
-from bookie_operator.model.status import AttemptStatus, BookieState, ClusterStatus
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskType
 from bookie_operator.status_tree.ages import count
 from bookie_operator.status_tree.bookies import disk_text

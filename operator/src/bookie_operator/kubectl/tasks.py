@@ -16,12 +16,9 @@ from bookie_operator.kubectl.client import CLUSTERS, TASKS, Kubectl, KubectlErro
 from bookie_operator.kubectl.clusters import read
 from bookie_operator.model.base import API_VERSION
 from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.model.manifest import parse
-from bookie_operator.model.status import (
-    COLLECT,
-    ClusterStatus,
-    ConditionType,
-)
+from bookie_operator.model.status import COLLECT, ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskSpec, TaskType
 from bookie_operator.status_tree.ages import span
 

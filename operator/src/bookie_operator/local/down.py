@@ -14,8 +14,10 @@ from typing import Final
 from bookie.ids import BookieId
 
 from bookie_operator.errors import LocalError
+from bookie_operator.model.base import whole_milliseconds
+from bookie_operator.model.bookie_status import BookieState
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import BookieState, ConditionType, whole_milliseconds
+from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.platform.embedded import EmbeddedStore
 from bookie_operator.platform.folders import (
     LocalFolders,

@@ -13,8 +13,9 @@ from bookie.ids import BookieId
 from bookie_operator.errors import LocalError
 from bookie_operator.local.down import running_bookies
 from bookie_operator.local.stored import known_cluster
+from bookie_operator.model.bookie_status import BookieState
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import BookieState, ConditionType
+from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.platform.folders import LocalFolders, operator_pid
 
 POLL_S: Final = 0.2

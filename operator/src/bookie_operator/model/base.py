@@ -5,6 +5,7 @@ CRDs' schemas have them. The operator ignores unknown fields, since it may be ol
 people's manifests must not have any (`manifest.py`).
 """
 
+from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import (
@@ -37,6 +38,7 @@ Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN, max_length=NAME_LE
 ShortText = Annotated[str, StringConstraints(max_length=253)]
 LONG_TEXT_MAX: Final = 1024
 LongText = Annotated[str, StringConstraints(max_length=LONG_TEXT_MAX)]
+Count = Annotated[int, Field(ge=0)]
 
 
 OPEN_OBJECT: Final[dict[str, Any]] = {
@@ -110,3 +112,9 @@ class ObjectMeta(Resource):
 def rule(expression: str, message: str) -> dict[str, JsonValue]:
     """One CEL rule of a CRD schema."""
     return {"rule": expression, "message": message}
+
+
+def whole_milliseconds(moment: datetime) -> datetime:
+    """The moment in UTC, cut to milliseconds, as the status stores it."""
+    moment = moment.astimezone(UTC)
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)

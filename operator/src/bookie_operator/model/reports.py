@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from bookie_operator.model.status import (
+from bookie_operator.model.audit_status import (
     CLASS_PATTERN,
     CLASSES_MAX,
     HOLDERS_MAX,

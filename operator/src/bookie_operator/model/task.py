@@ -24,8 +24,8 @@ from bookie_operator.model.base import (
     Resource,
     ShortText,
     rule,
+    whole_milliseconds,
 )
-from bookie_operator.model.status import whole_milliseconds
 
 
 class TaskType(StrEnum):

@@ -10,7 +10,7 @@ from bookie.ids import LedgerId
 from bookie.ledger_selector import TEXT_MAX, LedgerSelector, SelectedLedgers
 from pydantic import Field
 
-from bookie_operator.model.base import ShortText, StatusPart
+from bookie_operator.model.base import Count, ShortText, StatusPart
 
 UNDECIDED_MAX: Final = 20
 """Ledgers that the status names."""
@@ -18,7 +18,6 @@ NAMED_MAX: Final = 5
 """Ledgers that a sentence names."""
 MEMBERS_MAX: Final = 100
 """Bookies that are named together."""
-Count = Annotated[int, Field(ge=0)]
 
 
 class UndecidedLedger(StatusPart):

@@ -5,7 +5,8 @@ from typing import Final
 
 from rich.text import Text
 
-from bookie_operator.model.status import BookieStatus, ClusterStatus, RepairState
+from bookie_operator.model.bookie_status import BookieStatus, RepairState
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.page.markup import escaped, line_of, list_of
 from bookie_operator.status_tree.bookies import (
     STATE_STYLES,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from bookie_operator.model.status import Incident, IncidentOutcome
+from bookie_operator.model.incidents import Incident, IncidentOutcome
 from bookie_operator.page.markup import escaped
 from bookie_operator.status_tree.ages import ago, count, span
 

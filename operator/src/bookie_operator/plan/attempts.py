@@ -12,16 +12,12 @@ from typing import Any, Final, Generic, TypeVar
 
 from bookie.ids import BookieId
 
+from bookie_operator.model.attempt_status import AttemptStatus
+from bookie_operator.model.audit_status import AuditStatus, MendStatus, ScrubStatus
+from bookie_operator.model.base import whole_milliseconds
 from bookie_operator.model.cluster import ClusterSpec, RepairEngine
-from bookie_operator.model.status import (
-    AttemptStatus,
-    AuditStatus,
-    ClusterStatus,
-    MendStatus,
-    RereplicationStatus,
-    ScrubStatus,
-    whole_milliseconds,
-)
+from bookie_operator.model.drain_status import RereplicationStatus
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask
 from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import Action, StartJob, StopJob

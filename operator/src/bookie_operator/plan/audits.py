@@ -11,14 +11,12 @@ from typing import Final
 
 from bookie.ids import BookieId
 
+from bookie_operator.model.audit_status import AuditStatus
+from bookie_operator.model.base import whole_milliseconds
 from bookie_operator.model.bookie_options import AckMode
+from bookie_operator.model.bookie_status import BookieState
+from bookie_operator.model.incidents import Incident
 from bookie_operator.model.schedule import due_after
-from bookie_operator.model.status import (
-    AuditStatus,
-    BookieState,
-    Incident,
-    whole_milliseconds,
-)
 from bookie_operator.model.task import TaskType
 from bookie_operator.observed import Observed
 from bookie_operator.plan.actions import Action

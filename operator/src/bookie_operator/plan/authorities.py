@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 
 from bookie.tls.principals import Principal
 
-from bookie_operator.model.status import whole_milliseconds
+from bookie_operator.model.base import whole_milliseconds
 from bookie_operator.model.tls import Rollover, Tls, TlsStatus
 from bookie_operator.plan.actions import (
     CertificateAction,

@@ -15,13 +15,8 @@ from typing import Final
 
 from bookie.ids import BookieId
 
-from bookie_operator.model.status import (
-    BOOKIES_MAX,
-    LAST_COPY,
-    BookieState,
-    ClusterStatus,
-    LossBudgetStatus,
-)
+from bookie_operator.model.bookie_status import BOOKIES_MAX, BookieState
+from bookie_operator.model.status import LAST_COPY, ClusterStatus, LossBudgetStatus
 from bookie_operator.observed import MetadataView
 from bookie_operator.plan.actions import Refusal
 from bookie_operator.plan.copies import Copies

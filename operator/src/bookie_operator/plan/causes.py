@@ -10,7 +10,7 @@ from typing import Final
 
 from bookie.wire.admin.health import BootRecord
 
-from bookie_operator.model.status import BookieStatus, EndStatus
+from bookie_operator.model.bookie_status import BookieStatus, EndStatus
 from bookie_operator.observed import Exit, Process
 from bookie_operator.plan.actions import Event
 from bookie_operator.plan.ends import is_kill, is_moved, is_rebooted

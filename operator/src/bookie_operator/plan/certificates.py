@@ -13,8 +13,8 @@ from bookie.hosts import bare
 from bookie.ids import BookieId
 from bookie.tls.principals import Principal, Role
 
+from bookie_operator.model.base import whole_milliseconds
 from bookie_operator.model.external import External, ExternalType
-from bookie_operator.model.status import whole_milliseconds
 from bookie_operator.model.tls import (
     AUTHORITIES_MAX,
     CERTIFICATES_MAX,

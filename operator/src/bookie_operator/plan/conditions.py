@@ -8,15 +8,11 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-from bookie_operator.model.status import (
-    BookieState,
-    Condition,
-    ConditionType,
-    DrainPhase,
-    IncidentOutcome,
-    RepairState,
-    whole_milliseconds,
-)
+from bookie_operator.model.base import whole_milliseconds
+from bookie_operator.model.bookie_status import BookieState, RepairState
+from bookie_operator.model.condition_types import Condition, ConditionType
+from bookie_operator.model.drain_status import DrainPhase
+from bookie_operator.model.incidents import IncidentOutcome
 from bookie_operator.model.undecided import in_words
 from bookie_operator.plan.audits import disturbed_at, is_stale, is_younger
 from bookie_operator.plan.collection import collection_held, metadata_rolled_back

@@ -11,8 +11,8 @@ from typing import Final
 
 from bookie.ids import BookieId
 
+from bookie_operator.model.audit_status import AuditStatus, Holders, LastCopies, ScrubStatus
 from bookie_operator.model.cluster import ClusterSpec
-from bookie_operator.model.status import AuditStatus, Holders, LastCopies, ScrubStatus
 
 NAMED_MAX: Final = 5
 """Ledgers that a message names."""

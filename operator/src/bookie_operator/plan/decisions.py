@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from bookie.tls.principals import Principal
 
-from bookie_operator.model.status import whole_milliseconds
+from bookie_operator.model.base import whole_milliseconds
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskType
 from bookie_operator.model.tls import DecisionStatus
 from bookie_operator.observed import JobKind, Observed

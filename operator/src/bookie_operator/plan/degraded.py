@@ -8,8 +8,8 @@ from typing import Final
 
 from bookie.ids import BookieId
 
+from bookie_operator.model.bookie_status import BookieState
 from bookie_operator.model.refused import LINEAGE_MISMATCH, RANKED
-from bookie_operator.model.status import BookieState
 from bookie_operator.plan.collection import collection_held
 from bookie_operator.plan.failures import NAME_TAKEN, is_reported
 from bookie_operator.plan.findings import (

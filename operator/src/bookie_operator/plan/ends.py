@@ -10,7 +10,8 @@ from typing import Final
 
 from bookie.wire.admin.health import BootRecord
 
-from bookie_operator.model.status import BookieStatus, EndStatus, whole_milliseconds
+from bookie_operator.model.base import whole_milliseconds
+from bookie_operator.model.bookie_status import BookieStatus, EndStatus
 from bookie_operator.observed import STEADY, Bookie, Exit, Process
 
 

@@ -12,15 +12,10 @@ from typing import Any, Final
 from bookie.ids import BookieId
 from bookie.wire.admin.health import BootRecord
 
-from bookie_operator.model.marks import marks_of
+from bookie_operator.model.base import whole_milliseconds
+from bookie_operator.model.bookie_status import BookieStatus
+from bookie_operator.model.incidents import INCIDENTS_MAX, Incident, IncidentOutcome
 from bookie_operator.model.reports import RepairReport
-from bookie_operator.model.status import (
-    INCIDENTS_MAX,
-    BookieStatus,
-    Incident,
-    IncidentOutcome,
-    whole_milliseconds,
-)
 from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Event
 from bookie_operator.plan.causes import cause_of
@@ -232,7 +227,7 @@ def _opening_event(incident: Incident) -> Event:
         reason=incident.kind,
         type="Warning",
         bookie=incident.bookie,
-        message=f"boot {incident.boot_epoch_after} found {_found(incident)}: {marks_of(incident)}"
+        message=f"boot {incident.boot_epoch_after} found {_found(incident)}: {incident.marks}"
         + (f"; {why}" if why else ""),
         once=_once(incident, incident.kind),
     )

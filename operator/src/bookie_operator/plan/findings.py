@@ -6,15 +6,10 @@ from typing import Final, Literal, NamedTuple
 
 from bookie.ids import BookieId
 
-from bookie_operator.model.status import (
-    AuditStatus,
-    BookieState,
-    DrainStatus,
-    Incident,
-    MendStatus,
-    RereplicationStatus,
-    ScrubStatus,
-)
+from bookie_operator.model.audit_status import AuditStatus, MendStatus, ScrubStatus
+from bookie_operator.model.bookie_status import BookieState
+from bookie_operator.model.drain_status import DrainStatus, RereplicationStatus
+from bookie_operator.model.incidents import Incident
 from bookie_operator.observed import Failure
 from bookie_operator.plan.actions import Refusal
 from bookie_operator.plan.certificates import NO_CERTIFICATES, Certificates

@@ -11,7 +11,7 @@ from typing import Final
 
 from bookie.ids import BookieId
 
-from bookie_operator.model.status import BookieState
+from bookie_operator.model.bookie_status import BookieState
 from bookie_operator.observed import JobKind
 from bookie_operator.plan.lost import gone_since, is_made_good
 from bookie_operator.plan.passes import Pass

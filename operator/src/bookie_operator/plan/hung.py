@@ -7,7 +7,8 @@ operator alone is no proof, since a network policy makes the same: it also does 
 from datetime import datetime, timedelta
 from typing import Final
 
-from bookie_operator.model.status import BookieState, BookieStatus, whole_milliseconds
+from bookie_operator.model.base import whole_milliseconds
+from bookie_operator.model.bookie_status import BookieState, BookieStatus
 from bookie_operator.observed import Bookie
 
 HUNG_AFTER: Final = timedelta(minutes=5)

@@ -7,12 +7,9 @@ Stalled and Degraded say what is in the way. The next pass that can be planned r
 from datetime import datetime
 from typing import Final
 
-from bookie_operator.model.status import (
-    ClusterStatus,
-    Condition,
-    ConditionType,
-    whole_milliseconds,
-)
+from bookie_operator.model.base import whole_milliseconds
+from bookie_operator.model.condition_types import Condition, ConditionType
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.plan.actions import Event
 
 INVALID_SPEC: Final = "InvalidSpec"

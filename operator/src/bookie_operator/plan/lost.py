@@ -16,8 +16,9 @@ from typing import Final
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
 
+from bookie_operator.model.base import whole_milliseconds
+from bookie_operator.model.bookie_status import BookieState
 from bookie_operator.model.reports import RereplicationReport
-from bookie_operator.model.status import BookieState, whole_milliseconds
 from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import Event, Refusal
 from bookie_operator.plan.passes import Pass

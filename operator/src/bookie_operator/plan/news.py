@@ -5,8 +5,10 @@ Incidents, drains and actions tell their own; here is what only a comparison sho
 
 from typing import Final
 
+from bookie_operator.model.bookie_status import BookieState
+from bookie_operator.model.condition_types import Condition, ConditionType
 from bookie_operator.model.refused import REFUSED_REASONS
-from bookie_operator.model.status import BookieState, ClusterStatus, Condition, ConditionType
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.plan.actions import Event
 from bookie_operator.plan.failures import ACTION_FAILED, NOT_MADE, jobs_without_pods
 from bookie_operator.plan.passes import Pass

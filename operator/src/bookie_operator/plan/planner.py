@@ -12,7 +12,8 @@ from bookie.ids import BookieId
 
 from bookie_operator.model.base import GROUP
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.status import LAST_COPY, ClusterStatus, Incident
+from bookie_operator.model.incidents import Incident
+from bookie_operator.model.status import LAST_COPY, ClusterStatus
 from bookie_operator.model.task import TaskStatus
 from bookie_operator.observed import Observed
 from bookie_operator.plan.actions import (

@@ -9,13 +9,10 @@ from typing import Final
 
 from bookie.ids import BookieId
 
-from bookie_operator.model.status import (
-    AuditStatus,
-    ClusterStatus,
-    ConditionType,
-    Incident,
-    IncidentOutcome,
-)
+from bookie_operator.model.audit_status import AuditStatus
+from bookie_operator.model.condition_types import ConditionType
+from bookie_operator.model.incidents import Incident, IncidentOutcome
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import Observed
 from bookie_operator.plan.audits import disturbed_at, is_younger
 from bookie_operator.plan.disks import pending_fix

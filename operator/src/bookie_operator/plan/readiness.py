@@ -8,8 +8,8 @@ serves, and what is repaired meanwhile needs nobody.
 from datetime import timedelta
 from typing import Final
 
+from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.model.refused import RANKED
-from bookie_operator.model.status import ConditionType
 from bookie_operator.plan.degraded import CONTAINER_CONFIG, IMAGE_UNAVAILABLE
 from bookie_operator.plan.failures import NAME_TAKEN
 from bookie_operator.plan.findings import NAMED_MAX, Findings, Verdict

@@ -6,23 +6,19 @@ from typing import Final
 
 from bookie.wire.admin.health import DiskHealth, Health
 
-from bookie_operator.model.base import LONG_TEXT_MAX
-from bookie_operator.model.cluster import ClusterSpec, DiskRole
-from bookie_operator.model.status import (
-    BLOCKED_MAX,
-    Blocked,
+from bookie_operator.model.base import LONG_TEXT_MAX, whole_milliseconds
+from bookie_operator.model.bookie_status import (
     BookieState,
     BookieStatus,
-    Condition,
-    ConditionType,
     DiskStatus,
-    Incident,
     LastShutdown,
     LimboTotals,
-    MetadataStatus,
     RepairStatus,
-    whole_milliseconds,
 )
+from bookie_operator.model.cluster import ClusterSpec, DiskRole
+from bookie_operator.model.condition_types import Condition, ConditionType
+from bookie_operator.model.incidents import Incident
+from bookie_operator.model.status import BLOCKED_MAX, Blocked, MetadataStatus
 from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import Process
 from bookie_operator.plan.actions import Refusal, template_of

@@ -15,8 +15,9 @@ from typing import Final
 
 from bookie.ids import BookieId
 
+from bookie_operator.model.base import whole_milliseconds
+from bookie_operator.model.drain_status import RereplicationStatus
 from bookie_operator.model.reports import RereplicationReport
-from bookie_operator.model.status import RereplicationStatus, whole_milliseconds
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskType
 from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Action, Event, Refusal, StartJob

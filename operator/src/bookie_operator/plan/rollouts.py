@@ -10,7 +10,7 @@ from typing import Final
 
 from bookie.ids import BookieId
 
-from bookie_operator.model.status import BookieState
+from bookie_operator.model.bookie_status import BookieState
 from bookie_operator.plan.actions import Refusal, template_of
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.states import CRASH_LOOP_MIN, GONE, UNSCHEDULABLE, Judged

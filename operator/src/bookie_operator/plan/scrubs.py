@@ -7,9 +7,10 @@ stays replaced.
 
 from dataclasses import dataclass
 
+from bookie_operator.model.audit_status import ScrubStatus
+from bookie_operator.model.base import whole_milliseconds
 from bookie_operator.model.cluster import ClusterSpec
 from bookie_operator.model.schedule import NEVER, due_after
-from bookie_operator.model.status import ScrubStatus, whole_milliseconds
 from bookie_operator.model.task import TaskType
 from bookie_operator.observed import JobKind
 from bookie_operator.plan.actions import Action

@@ -3,7 +3,7 @@
 Absent from a cluster whose spec names none.
 """
 
-from bookie_operator.model.status import ConditionType
+from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.plan.findings import Findings, Verdict
 from bookie_operator.plan.named_secrets import UNSEEN, wrong_secrets
 

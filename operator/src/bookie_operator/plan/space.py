@@ -10,7 +10,7 @@ from typing import Final
 from bookie.wire.admin.health import DiskHealth
 
 from bookie_operator.model.cluster import DiskRole
-from bookie_operator.model.status import ConditionType
+from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.plan.findings import Verdict
 from bookie_operator.plan.passes import Pass
 

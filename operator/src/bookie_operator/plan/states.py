@@ -14,14 +14,11 @@ from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
 
 from bookie_operator.model.bookie_numbers import by_number
+from bookie_operator.model.bookie_status import BookieState, BookieStatus
 from bookie_operator.model.cluster import ClusterSpec
+from bookie_operator.model.drain_status import DrainStatus
 from bookie_operator.model.refused import refusal_reason
-from bookie_operator.model.status import (
-    BookieState,
-    BookieStatus,
-    ClusterStatus,
-    DrainStatus,
-)
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import Bookie, Job, JobKind, Observed, Process
 from bookie_operator.plan.ends import NO_ENDS, Ends, ends_of
 from bookie_operator.plan.hung import silence, words

@@ -11,8 +11,9 @@ from typing import Final
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
 
+from bookie_operator.model.audit_status import AuditStatus
+from bookie_operator.model.base import whole_milliseconds
 from bookie_operator.model.reports import AuditReport, MendReport, Report, ScrubReport
-from bookie_operator.model.status import AuditStatus, whole_milliseconds
 from bookie_operator.model.task import DECISION_JOBS, BookieTask, TaskPhase, TaskStatus, TaskType
 from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import (

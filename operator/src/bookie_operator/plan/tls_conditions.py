@@ -6,7 +6,7 @@ happens, not with the hours that a certificate has left.
 
 from typing import Final
 
-from bookie_operator.model.status import ConditionType
+from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.model.tls import TlsMode
 from bookie_operator.plan.certificate_troubles import MISSING, Trouble, day
 from bookie_operator.plan.certificates import PENDING

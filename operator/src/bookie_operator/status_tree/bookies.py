@@ -6,15 +6,15 @@ from typing import Final
 from rich.text import Text
 from rich.tree import Tree
 
-from bookie_operator.model.status import (
+from bookie_operator.model.attempt_status import EngineUse
+from bookie_operator.model.bookie_status import (
     BookieState,
     BookieStatus,
-    ClusterStatus,
     DiskStatus,
-    EngineUse,
     RepairState,
     RepairStatus,
 )
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.status_tree.ages import count, span
 from bookie_operator.status_tree.pending import GOOD_VERDICTS
 

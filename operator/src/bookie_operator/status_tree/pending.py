@@ -8,13 +8,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from bookie_operator.model.status import (
-    COLLECT,
-    BookieState,
-    BookieStatus,
-    ClusterStatus,
-    DiskStatus,
-)
+from bookie_operator.model.bookie_status import BookieState, BookieStatus, DiskStatus
+from bookie_operator.model.status import COLLECT, ClusterStatus
 from bookie_operator.model.undecided import UndecidedStatus, for_a_person
 
 _PLAN: Final = re.compile(r"\bapprove plan (\S+)")

@@ -11,25 +11,14 @@ from typing import Final
 from rich.text import Text
 from rich.tree import Tree
 
+from bookie_operator.model.attempt_status import AttemptStatus
+from bookie_operator.model.audit_status import AuditStatus, MendStatus, ScrubStatus
 from bookie_operator.model.bookie_options import AckMode
 from bookie_operator.model.cluster import BookieCluster, ClusterSpec
-from bookie_operator.model.marks import marks_of
-from bookie_operator.model.status import (
-    AttemptStatus,
-    AuditStatus,
-    Blocked,
-    ClusterStatus,
-    Condition,
-    ConditionType,
-    DrainPhase,
-    DrainStatus,
-    Incident,
-    IncidentOutcome,
-    MendStatus,
-    MetadataStatus,
-    RereplicationStatus,
-    ScrubStatus,
-)
+from bookie_operator.model.condition_types import Condition, ConditionType
+from bookie_operator.model.drain_status import DrainPhase, DrainStatus, RereplicationStatus
+from bookie_operator.model.incidents import Incident, IncidentOutcome
+from bookie_operator.model.status import Blocked, ClusterStatus, MetadataStatus
 from bookie_operator.model.undecided import how_many, named
 from bookie_operator.status_tree.ages import ago, count, span
 from bookie_operator.status_tree.bookies import bookie_branch, engine_text
@@ -390,7 +379,7 @@ def incident_line(incident: Incident, now: datetime) -> Text:
         (cause if incident.cause else "", "dim"),
         (f"{ago(incident.detected_at, now)}  ", "dim"),
         (_outcome(incident), style),
-        f"  epoch {incident.boot_epoch_before} → {incident.boot_epoch_after}; {marks_of(incident)}",
+        f"  epoch {incident.boot_epoch_before} → {incident.boot_epoch_after}; {incident.marks}",
     )
     copied = incident.entries_recovered + incident.entries_copied
     if copied:

@@ -3,8 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from bookie_operator.model.marks import marks_of
-from bookie_operator.model.status import Incident
+from bookie_operator.model.incidents import Incident
 
 
 @pytest.mark.parametrize(
@@ -27,4 +26,4 @@ def test_fenced_ledgers_are_named_only_where_there_are_some(
         ledgers_in_limbo=limbo,
         ledgers_unchecked=unchecked,
     )
-    assert marks_of(incident) == text
+    assert incident.marks == text
