@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from bookie.testing.simulation.history import History
 from bookie_operator.model.bookie_numbers import by_number
-from bookie_operator.model.cluster import ClusterSpec, check_transition
+from bookie_operator.model.cluster import ClusterSpec
 from bookie_operator.model.status import NOT_REREPLICATED
 from bookie_operator.model.task import BookieTask, TaskType
+from bookie_operator.model.transition import check_transition
 from planned_plan import Wish
 from planned_platform import SimPlatform
 

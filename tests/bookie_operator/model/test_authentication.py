@@ -4,7 +4,7 @@ import itertools
 from typing import Any
 
 import pytest
-from bookie_operator.model.cluster import check_transition
+from bookie_operator.model.transition import check_transition
 from operator_scenes import cluster
 from pydantic import ValidationError
 

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 from bookie_operator.errors import ManifestError
-from bookie_operator.model.cluster import BookieCluster, bookie_name, check_transition, size_bytes
+from bookie_operator.model.cluster import BookieCluster, bookie_name
 from bookie_operator.model.manifest import load_cluster, parse
+from bookie_operator.model.quantity import size_bytes
 from bookie_operator.model.status import ClusterStatus
+from bookie_operator.model.transition import check_transition
 from bookie_operator.plan.actions import template_of
 from operator_scenes import DISKS, cluster, manifest
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 from bookie_operator.errors import ManifestError
-from bookie_operator.model.cluster import check_transition
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.tls import TlsMode, TlsStatus
+from bookie_operator.model.transition import check_transition
 from operator_scenes import cluster
 from pydantic import ValidationError
 

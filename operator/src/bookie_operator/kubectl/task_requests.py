@@ -22,8 +22,9 @@ from bookie_operator.kubectl.tasks import (
 )
 from bookie_operator.model.attempt_status import AttemptStatus
 from bookie_operator.model.bookie_status import BookieState
-from bookie_operator.model.cluster import BookieCluster, DiskRole
+from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus
+from bookie_operator.model.storage_spec import DiskRole
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskType
 from bookie_operator.status_tree.ages import count
 from bookie_operator.status_tree.bookies import disk_text

@@ -25,11 +25,12 @@ from bookie_operator.local.down import take_down
 from bookie_operator.local.stored import stored_cluster
 from bookie_operator.local.web_page import serve as serve_web_page
 from bookie_operator.metrics import OperatorMetrics, serve_http
-from bookie_operator.model.cluster import BookieCluster, check_transition
+from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.model.manifest import load_cluster, load_task
 from bookie_operator.model.refused import REFUSED_REASONS
 from bookie_operator.model.status import ClusterStatus
+from bookie_operator.model.transition import check_transition
 from bookie_operator.observe import Observer
 from bookie_operator.plan.actions import Action, Event
 from bookie_operator.platform.folders import (

@@ -15,7 +15,9 @@ from bookie.ids import BookieId
 from bookie.tls.principals import Principal, Role
 
 from bookie_operator.model.bookie_options import BookieOptions
-from bookie_operator.model.cluster import ClusterSpec, DiskRole, FixPolicy
+from bookie_operator.model.cluster import ClusterSpec
+from bookie_operator.model.repair_spec import FixPolicy
+from bookie_operator.model.storage_spec import DiskRole
 from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import JobKind
 

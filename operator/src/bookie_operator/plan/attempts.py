@@ -15,8 +15,9 @@ from bookie.ids import BookieId
 from bookie_operator.model.attempt_status import AttemptStatus
 from bookie_operator.model.audit_status import AuditStatus, MendStatus, ScrubStatus
 from bookie_operator.model.base import whole_milliseconds
-from bookie_operator.model.cluster import ClusterSpec, RepairEngine
+from bookie_operator.model.cluster import ClusterSpec
 from bookie_operator.model.drain_status import RereplicationStatus
+from bookie_operator.model.repair_spec import RepairEngine
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask
 from bookie_operator.observed import Job, JobKind

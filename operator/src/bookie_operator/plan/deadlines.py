@@ -3,7 +3,8 @@
 from datetime import datetime, timedelta
 from typing import Final
 
-from bookie_operator.model.cluster import ClusterSpec, Repair
+from bookie_operator.model.cluster import ClusterSpec
+from bookie_operator.model.repair_spec import Repair
 from bookie_operator.observed import Job, JobKind
 
 DOUBLINGS_MAX: Final = 20

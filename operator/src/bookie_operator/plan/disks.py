@@ -18,8 +18,9 @@ from typing import Final
 from bookie.ids import BookieId
 from bookie.wire.admin.health import CookieFix, Phase
 
-from bookie_operator.model.cluster import ClusterSpec, FixPolicy
+from bookie_operator.model.cluster import ClusterSpec
 from bookie_operator.model.incidents import Incident
+from bookie_operator.model.repair_spec import FixPolicy
 from bookie_operator.model.task import TaskType
 from bookie_operator.observed import Observed
 from bookie_operator.plan.actions import ApproveCookieFix, Refusal

@@ -20,8 +20,8 @@ from bookie.wire.admin.health import Health
 
 from bookie_operator.model.base import whole_milliseconds
 from bookie_operator.model.bookie_status import BookieState
-from bookie_operator.model.cluster import Repair
 from bookie_operator.model.drain_status import DrainPhase, DrainStatus
+from bookie_operator.model.repair_spec import Repair
 from bookie_operator.model.reports import DrainReport
 from bookie_operator.model.status import NOT_REREPLICATED
 from bookie_operator.observed import Job, JobKind, Observed

@@ -8,8 +8,8 @@ then an audit of its own looks, and the next round follows with a growing wait u
 from dataclasses import dataclass
 from typing import Final
 
+from bookie_operator.model.audit_spec import OnFindings
 from bookie_operator.model.audit_status import AuditStatus, MendStatus
-from bookie_operator.model.cluster import OnFindings
 from bookie_operator.model.task import BookieTask, TaskType
 from bookie_operator.observed import JobKind
 from bookie_operator.plan.actions import Action, Refusal

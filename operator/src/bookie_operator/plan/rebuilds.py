@@ -14,8 +14,9 @@ from bookie.ids import BookieId
 
 from bookie_operator.model.base import whole_milliseconds
 from bookie_operator.model.bookie_status import BookieState
-from bookie_operator.model.cluster import ClusterSpec, DiskRole
+from bookie_operator.model.cluster import ClusterSpec
 from bookie_operator.model.refused import INDEX_LOST
+from bookie_operator.model.storage_spec import DiskRole
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskType
 from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Action, Refusal, StartJob, StopJob

@@ -17,7 +17,7 @@ from bookie.wire.admin.health import BootRecord
 
 from bookie_operator.model.base import whole_milliseconds
 from bookie_operator.model.bookie_status import RepairState, RepairStatus
-from bookie_operator.model.cluster import Repair
+from bookie_operator.model.repair_spec import Repair
 from bookie_operator.model.reports import RepairReport
 from bookie_operator.model.task import TaskType
 from bookie_operator.model.undecided import UndecidedStatus, for_a_person

@@ -15,10 +15,11 @@ from bookie_operator.model.bookie_status import (
     LimboTotals,
     RepairStatus,
 )
-from bookie_operator.model.cluster import ClusterSpec, DiskRole
+from bookie_operator.model.cluster import ClusterSpec
 from bookie_operator.model.condition_types import Condition, ConditionType
 from bookie_operator.model.incidents import Incident
 from bookie_operator.model.status import BLOCKED_MAX, Blocked, MetadataStatus
+from bookie_operator.model.storage_spec import DiskRole
 from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import Process
 from bookie_operator.plan.actions import Refusal, template_of

@@ -12,7 +12,7 @@ from typing import Final
 from bookie.ids import BookieId
 
 from bookie_operator.model.bookie_status import BookieState
-from bookie_operator.model.cluster import is_smaller
+from bookie_operator.model.quantity import is_smaller
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskType
 from bookie_operator.observed import Bookie
 from bookie_operator.plan.actions import (

@@ -9,8 +9,8 @@ from typing import Final
 
 from bookie.wire.admin.health import DiskHealth
 
-from bookie_operator.model.cluster import DiskRole
 from bookie_operator.model.condition_types import ConditionType
+from bookie_operator.model.storage_spec import DiskRole
 from bookie_operator.plan.findings import Verdict
 from bookie_operator.plan.passes import Pass
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import yaml
 
 from bookie_operator.model.bookie_options import BookieOptions
-from bookie_operator.model.cluster import DiskRole
+from bookie_operator.model.storage_spec import DiskRole
 from bookie_operator.observed import Volume
 from bookie_operator.plan.actions import BookieTemplate
 

@@ -18,7 +18,7 @@ from bookie.ids import BookieId
 
 from bookie_operator.model.authentication import LOGIN_KEY, USERS_KEY
 from bookie_operator.model.bookie_options import AckMode, BookieOptions
-from bookie_operator.model.cluster import DiskRole
+from bookie_operator.model.storage_spec import DiskRole
 from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import STEADY, Bookie, Exit, Process, Volume
 from bookie_operator.plan.actions import (

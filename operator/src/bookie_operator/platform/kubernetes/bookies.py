@@ -12,7 +12,8 @@ from bookie.ids import BookieId
 from bookie.pods import ADVERTISED_FILE, RACK_FILE, container_security
 from bookie.tls.principals import Role
 
-from bookie_operator.model.cluster import BookieCluster, Scheduling
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.pod_options import Scheduling
 from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import Volume
 from bookie_operator.plan.actions import BookieTemplate, DiskTemplate

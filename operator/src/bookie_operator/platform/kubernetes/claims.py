@@ -10,7 +10,8 @@ from bookie.errors import BookieError
 from bookie.ids import BookieId
 
 from bookie_operator.errors import PreconditionError
-from bookie_operator.model.cluster import BookieCluster, is_smaller
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.quantity import is_smaller
 from bookie_operator.plan.actions import DiskTemplate
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import CLAIM, Api, Object

@@ -14,12 +14,9 @@ from typing import Any, Final
 from bookie.pods import BLOCKS_PORT, DRIVER_PORT, container_security, executor_template
 from bookie.tls.principals import Principal, Role
 
-from bookie_operator.model.cluster import (
-    BookieCluster,
-    ClusterSpec,
-    RepairEngine,
-    size_bytes,
-)
+from bookie_operator.model.cluster import BookieCluster, ClusterSpec
+from bookie_operator.model.quantity import size_bytes
+from bookie_operator.model.repair_spec import RepairEngine
 from bookie_operator.model.reports import message_of
 from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import Job, JobKind

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bookie import pods
-from bookie_operator.model.cluster import ClusterSpec, PodResources
+from bookie_operator.model.cluster import ClusterSpec
+from bookie_operator.model.pod_options import PodResources
 
 Part = dict[str, Any]
 

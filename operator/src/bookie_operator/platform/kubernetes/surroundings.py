@@ -9,7 +9,8 @@ from typing import Final
 from bookie.pods import container_security
 from bookie.tls.principals import Role
 
-from bookie_operator.model.cluster import BookieCluster, EmbeddedMetadata
+from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.metadata_spec import EmbeddedMetadata
 from bookie_operator.model.tls import TlsMode
 from bookie_operator.plan.tls_modes import TLS_SCHEME, store_has_tls
 from bookie_operator.platform.kubernetes import names
