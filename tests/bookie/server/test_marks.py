@@ -19,6 +19,7 @@ from bookie.server.marks import LossRequest, Marks, RetractionRequest
 from bookie.server.state import BookieState
 from bookie.storage.decisions import DecisionKind, PersonDecision
 from bookie.storage.records import LedgerRecord
+from bookie.testing.disk import SimDisk
 from bookie.testing.metadata import FaultyStore
 from boot_lab import ENSEMBLE, ME, OTHERS, BootLab
 
@@ -240,6 +241,45 @@ async def test_a_mark_is_cleared_once_that_is_durable_and_no_sooner(
     assert not clearing.done() and not marks.state.traffic.limbo_cleared
     say()
     assert (await clearing)[0].may_clear and marks.state.traffic.limbo_cleared == 1
+
+
+async def test_a_mark_whose_clearing_the_disk_did_not_take_is_not_called_cleared(
+    sim: BootLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await sim.boot()
+    ledger = await sim.ledger(closed_at=-1)
+    marks = await unclean(sim)
+    disk = sim.disk
+    assert isinstance(disk, SimDisk) and marks.unchecked == {ledger}
+
+    def fail(point: str) -> None:
+        if point == "clear: copies synced, mark not cleared":
+            disk.fail("sync", pattern="*.jnl*")
+
+    monkeypatch.setattr(points, "_observers", [fail])
+    with pytest.raises(StorageError):
+        await marks.clear([ledger])
+    assert (marks.unchecked_count, marks.state.traffic.limbo_cleared) == (1, 0)
+
+
+async def test_a_mark_that_goes_while_the_copies_are_listed_leaves_what_is_absent_unknown(
+    lab: BootLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await lab.boot()
+    ledger = await lab.ledger()
+    marks = await unclean(lab)
+    assert lab.now is not None
+    storage, held = lab.now.storage, lab.now.storage.held
+    epoch = lab.now.record.boot_epoch
+    cleared = LedgerRecord(ledger, mark_epoch=epoch, checked_epoch=epoch)
+
+    def listed(ledger_id: LedgerId) -> EntrySet:
+        found = held(ledger_id)
+        storage.put_record(cleared, done=lambda _error: None)
+        return found
+
+    monkeypatch.setattr(storage, "held", listed)
+    assert (await marks.availability([ledger]))[0].status is Status.UNKNOWN
 
 
 # ---- losses taken back --------------------------------------------------------------------------
