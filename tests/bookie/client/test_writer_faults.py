@@ -351,6 +351,21 @@ async def test_a_store_that_takes_no_write_ends_the_writer_in_time(calls: tuple[
 
 
 @in_virtual_time
+async def test_a_store_that_took_a_write_gets_all_the_patience_once_more() -> None:
+    lab = WriterLab()
+    writer = await lab.writer()
+    for _outage in range(2):
+        lab.fail_calls(UnavailableError("an election"), "write_ledger")
+        lab.down(lab.member(writer, 0))
+        future = writer.append(b"x")
+        await asyncio.sleep(STALL_S * 0.7)
+        lab.store.before = None
+        await future
+        lab.up()
+    assert writer.lac == 1
+
+
+@in_virtual_time
 async def test_a_store_that_shows_old_states_is_not_asked_in_a_hot_loop() -> None:
     lab = WriterLab()
     writer = await lab.writer()
