@@ -85,6 +85,15 @@ def test_a_replacement_starts_at_the_first_entry_that_is_not_safe() -> None:
     assert work.fragments[-1] == Fragment(EntryId(1), names(3, 1, 2))
 
 
+def test_what_is_stored_behind_an_entry_that_is_not_safe_goes_to_a_replacement_too() -> None:
+    work = back()
+    _first, _second, failing = adds(work.add(entries(0)))
+    for add in adds(work.add(entries(1)))[1:]:
+        work.on_added(add.op, Status.OK)
+    work.on_added(failing.op, Status.UNREACHABLE)
+    assert ids_of(work.on_replacement(2, names(3)[0]), 3) == [[0, 1]] and work.pending == 2
+
+
 def test_acks_of_a_replaced_member_are_dropped_early_and_late() -> None:
     work = back()
     early, second, _third = adds(work.add(entries(0)))
