@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import pytest
 from bookie.errors import UnavailableError
 from bookie.ids import BookieId, EntryId, LedgerId
+from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import Unreadable, Versioned
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.repair.judge.columns import Answer
@@ -112,6 +113,29 @@ async def test_an_unreachable_bookie_is_asked_again_later(lab: RepairLab) -> Non
     assert found.unreachable == {lab.ids[1]} and found.counts.unknown == 4
     asked = [b for call, b in lab.control.asked if call == "availability" and b == lab.ids[1]]
     assert len(asked) == 2
+
+
+async def test_every_ledger_of_a_silent_bookie_is_judged_whatever_the_batches(
+    lab: RepairLab,
+) -> None:
+    for _ in range(5):
+        await lab.ledger(entries=4, last=3)
+    lab.control.unreachable.add(lab.ids[1])
+    found = await auditor(lab).audit(lab.store.ledger_ids())
+    assert found.counts == AuditCounts(ledgers=5, entries=20, unknown=20)
+
+
+async def test_a_ledger_that_can_be_read_again_is_judged_and_no_longer_unreadable(
+    lab: RepairLab,
+) -> None:
+    ledger = await lab.ledger(entries=4, last=3)
+    lab.garble(ledger.ledger_id)
+    looking = auditor(lab)
+    assert [ledger_id for ledger_id, _ in (await looking.audit([ledger.ledger_id])).unreadable]
+    assert isinstance(lab.store, MemoryStore)
+    lab.store.cluster.garbled.clear()
+    found = await looking.audit([ledger.ledger_id])
+    assert (found.unreadable, found.counts.ok) == ((), 4)
 
 
 async def test_a_store_that_is_away_is_an_error_not_a_finding(lab: RepairLab) -> None:
