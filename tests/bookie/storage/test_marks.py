@@ -1,12 +1,13 @@
 """Fence boundary, limbo, unchecked, losses, tombstones: durable when told, and repeatable."""
 
+import errno
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bookie.errors import BadRequestError, StorageError
+from bookie.errors import BadRequestError, DiskFullError, StorageError
 from bookie.ids import EntryId, LedgerId
 from bookie.storage.decisions import SHOWN_MAX, DecisionKind, PersonDecision
 from bookie.storage.directory import LedgerDirectory
@@ -181,6 +182,15 @@ def test_losses_add_up_and_are_durable_on_every_disk(kit: StorageKit) -> None:
     assert kept == {"all members answered", "accepted by a person"}
     assert all(len(d.index.losses()) == 2 for d in kit.storage._directories)
     kit.storage.close()
+
+
+def test_a_loss_that_the_disk_had_no_space_for_is_on_no_record(kit: StorageKit) -> None:
+    kit.sim.fail("commit", error=errno.ENOSPC)
+    with pytest.raises(DiskFullError):
+        kit.storage.maintenance.record_loss(L7, ids((3, 4)), reason="all members answered")
+    assert not kit.storage.loss(L7)
+    kit.storage.maintenance.record_loss(L7, ids((3, 4)), reason="all members answered")
+    assert kit.after_power_cut().storage.loss(L7) == ids((3, 4))
 
 
 def taken_back(about: str = "a mistake") -> PersonDecision:
