@@ -78,6 +78,16 @@ def test_a_setting_keeps_notes_for_longer(kit: StorageKit) -> None:
     assert [flush(kit) for _ in range(3)] == [[L7], [L7], []]
 
 
+def test_a_ledger_that_was_written_has_all_its_idle_flushes_before_it_again(
+    kit: StorageKit,
+) -> None:
+    kit = kit.reopened(note_idle_flushes=3)
+    note(kit, L7)
+    assert flush(kit) == flush(kit) == [L7]
+    kit.add(run(7, 0))
+    assert [flush(kit) for _ in range(4)] == [[L7], [L7], [L7], []]
+
+
 def test_a_busy_ledger_keeps_its_note(kit: StorageKit) -> None:
     note(kit, L7, L8)
     for number in range(5):
