@@ -71,6 +71,18 @@ def test_who_was_refused_is_called_once_and_nobody_else_is(
     kit.end()
 
 
+def test_when_the_journal_fails_every_record_that_waits_for_room_in_it_is_told(
+    tmp_path: Path,
+) -> None:
+    kit, answers = begun(tmp_path, DurabilityMode.MEMORY), list[StorageError | None]()
+    for number in range(6000):
+        kit.storage.put_record(LedgerRecord(LedgerId(number)), done=answers.append)
+    kit.sim.fail("sync", pattern="*.jnl*")
+    settle(kit)
+    assert len(answers) == 6000 and kit.storage.failure is not None and None not in answers
+    kit.end()
+
+
 # ---- a full disk --------------------------------------------------------------------------------
 
 
