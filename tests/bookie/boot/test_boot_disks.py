@@ -454,6 +454,21 @@ async def test_the_left_over_of_a_killed_process_is_outlived(lab: BootLab) -> No
     assert lab.now.record.cookie_fixed
 
 
+async def test_a_look_that_began_before_the_wait_was_over_makes_nobody_a_rival(
+    lab: BootLab,
+) -> None:
+    await settled(lab)
+    lab.wipe(1)
+    lab.rival_wait_s = 0.0
+    rival = await registered_elsewhere(lab)
+    running = await lab.begun_until(
+        "waiting for the former process to be gone", lab.begin(uids=UIDS)
+    )
+    await rival.close()
+    lab.now = await running
+    assert lab.now.record.cookie_fixed
+
+
 async def test_a_boot_on_its_own_disks_waits_for_nobody(lab: BootLab) -> None:
     await settled(lab)
     await registered_elsewhere(lab)
