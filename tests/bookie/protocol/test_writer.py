@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from bookie.errors import BadRequestError, LedgerClosedError
@@ -246,6 +247,20 @@ def test_a_change_of_its_own_is_no_conflict_however_many_there_are() -> None:
         cluster.answer(f"b{number - 1}", Status.UNREACHABLE)
         cluster.choose(p2=f"b{number}")
         cluster.apply_write()
+        for bookie in ("b0", "b1", f"b{number}"):
+            cluster.answer(bookie)
+    assert cluster.failed is None and cluster.acked == 2 * CONFLICTS_MAX - 1
+
+
+def test_changes_by_others_are_borne_however_many_while_its_own_succeed_in_between() -> None:
+    cluster = Cluster.of(3, 3, 2)
+    for number in range(3, 3 + 2 * CONFLICTS_MAX):
+        cluster.append(b"a")
+        cluster.answer(f"b{number - 1}", Status.UNREACHABLE)
+        cluster.others_write(lambda found, n=number: replace(found, ctime_ms=n))  # type: ignore[misc]
+        for _lost_then_won in range(2):
+            cluster.choose(p2=f"b{number}")
+            cluster.apply_write()
         for bookie in ("b0", "b1", f"b{number}"):
             cluster.answer(bookie)
     assert cluster.failed is None and cluster.acked == 2 * CONFLICTS_MAX - 1
