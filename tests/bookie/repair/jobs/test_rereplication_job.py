@@ -1,9 +1,10 @@
 """Bookies that are gone for good, and marks in BookKeeper's format: done, and not done."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from bookie.errors import InconsistentError
+from bookie.errors import InconsistentError, UnavailableError
 from bookie.ids import BookieId, LedgerId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.store import Cookie
@@ -13,6 +14,7 @@ from bookie.repair.jobs.audit_job import AuditRequest, audit
 from bookie.repair.jobs.evacuation import EvacuationSettings
 from bookie.repair.jobs.rereplication_job import RereplicateRequest, rereplicate
 from bookie.repair.mend.losses import LOSS_REASON
+from bookie.testing.metadata import FaultyStore
 from repair_lab import AUDIT, SETTINGS, RepairLab
 
 LOST = 0
@@ -282,6 +284,23 @@ async def test_a_ledger_that_another_worker_reserved_is_left_to_it(lab: LostLab)
     result = await lab.run(LOST)
     assert set(reasons(result)) == {"Reserved"} and result["ledgers"]["moved"] == 0
     assert await lab.marked() == [ledger.ledger_id]
+
+
+async def test_a_run_that_breaks_off_gives_its_locks_back(lab: LostLab) -> None:
+    ledger = await lab.ledger(entries=5, last=4)
+    await lab.mark(ledger.ledger_id, 1)
+    faulty = FaultyStore(lab.store)
+    lab.cluster = replace(lab.cluster, store=faulty)
+
+    async def refuse(name: str) -> None:
+        if name == "clear":
+            raise UnavailableError("the store is away")
+
+    faulty.before = refuse
+    with pytest.raises(UnavailableError):
+        await lab.run()
+    other = MemoryStore(lab.shared).underreplication
+    assert await other.lock(ledger.ledger_id, holder="another worker")
 
 
 async def test_our_lock_is_held_while_a_ledger_is_moved_and_given_back(lab: LostLab) -> None:
