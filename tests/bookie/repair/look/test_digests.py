@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from bookie.frames.entry import EntryCodec
 from bookie.ids import BookieId, EntryId, LedgerId
-from bookie.protocol.availability import EntrySet
+from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.repair.jobs.audit_job import AuditRequest, audit
@@ -45,6 +45,14 @@ async def rotten(lab: RepairLab, *entry_ids: int, number: int = 1) -> LedgerMeta
     ledger = await lab.ledger(entries=30, last=29)
     lab.fleet[number].fail_reads(ledger.ledger_id, list(map(EntryId, entry_ids)))
     return ledger
+
+
+async def test_all_copies_behind_the_one_that_no_answer_covers_are_unread(lab: RepairLab) -> None:
+    ledger = await lab.ledger(entries=60, last=59)
+    lab.fleet[1].down = True
+    wanted = EntrySet.from_ranges([(0, 2), (40, 42)])  # too far apart for one read
+    read = await DigestReader(lab.fleet, DEEP).read(ledger, lab.ids[1], wanted)
+    assert (read.unread, read.good) == (wanted, EMPTY)
 
 
 # Finding
