@@ -389,11 +389,13 @@ async def test_an_approval_outlives_an_outage_of_the_metadata_store(
     await lab.until(lambda: bookie.state.phase is Phase.AWAITING_APPROVAL)
     lab.metadata.is_out = True
     plan = (await health(lab)).cookie_fix.plan_id
-    await lab.call("ApproveCookieFix", pb.ApproveCookieFixRequest(plan_id=plan))
+    approval = pb.ApproveCookieFixRequest(plan_id=plan, approved_by="ann")
+    await lab.call("ApproveCookieFix", approval)
     await lab.until(lambda: "waiting for the metadata store" in bookie.state.message)
     lab.metadata.is_out = False
     await lab.until_registered()
-    assert (await health(lab)).boot.cookie_fixed
+    found = await health(lab)
+    assert found.boot.cookie_fixed and [one.decided_by for one in found.decisions] == ["ann"]
 
 
 async def test_there_is_nothing_to_approve_on_a_serving_bookie(server: ServerLab) -> None:
