@@ -187,6 +187,16 @@ async def test_a_marker_that_cannot_be_written_refuses_the_drain(idle_server: Se
     assert not (await health(idle_server)).draining
 
 
+async def test_a_marker_that_cannot_be_removed_leaves_the_drain_on(idle_server: ServerLab) -> None:
+    disk = idle_server.disk
+    await idle_server.start()
+    await drain(idle_server)
+    disk.fail("unlink", pattern=DRAIN_NAME)
+    with pytest.raises(grpc.aio.AioRpcError):
+        await drain(idle_server, cancel=True)
+    assert (await health(idle_server)).draining
+
+
 async def test_health_counts_every_ledger_that_names_it(server: ServerLab) -> None:
     assert not (await health(server)).ledgers_counted
     await server.ledger()
