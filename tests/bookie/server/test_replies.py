@@ -3,6 +3,8 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,13 +13,16 @@ from bookie.frames.build import build_run
 from bookie.frames.entry import DigestType, EntryCodec
 from bookie.ids import EntryId, LedgerId
 from bookie.protocol.status import Status
+from bookie.server.disk_reads import DiskReads
 from bookie.server.replies import ReplyLimits, ReplyRoom, Unread
 from bookie.server.state import Traffic
+from bookie.storage.durations import Durations
 from bookie.wire.identity import Identity
 from bookie.wire.native import Op, ReadRequest, envelope_header
 from bookie.wire.stock.framing import FRAME_LENGTH
 from server_lab import KEY, ME, PASSWORD, ServerLab
 from stock_client import V2Client, V3Client
+from storage_kit import StorageKit, run
 
 ENTRY_BYTES = 400_000
 ENTRIES = 8
@@ -177,6 +182,27 @@ async def test_a9_who_takes_its_replies_keeps_its_connection_and_owes_nothing(
         assert {status for status, _reply in found} == {Status.OK}
     await narrow.until(lambda: narrow.traffic.reply_bytes == 0)
     assert narrow.traffic.slow_clients == 0
+
+
+async def test_a9_who_is_gone_while_its_reply_waits_for_room_gives_its_turn_to_others(
+    tmp_path: Path,
+) -> None:
+    kit, traffic, dropped = StorageKit(tmp_path / "bookie"), Traffic(), asyncio.Event()
+    kit.add(run(7, 0))
+    room = ReplyRoom(ReplyLimits(per_connection=10, total=10), traffic)
+    room.take(holder(), 10)
+    with ThreadPoolExecutor(1) as threads:
+        reads = DiskReads(
+            kit.storage, threads, room, in_flight_max=1, on_room=dropped.set, waits=Durations()
+        )
+        gone = SimpleNamespace(reply_bytes=0, reads_under_way=0)
+        reads.begin(gone)
+        request = ReadRequest(LedgerId(7), EntryId(0), EntryId(0), 1, KEY)
+        reads.read(gone, request, 0, lambda *_found: None)
+        await dropped.wait()
+        reads.forget(gone)
+    assert reads.has_room(SimpleNamespace(reply_bytes=0, reads_under_way=0))
+    kit.end()
 
 
 # ---- the room and the order ---------------------------------------------------------------------
