@@ -118,3 +118,13 @@ def test_what_fills_the_journal_leaves_room_for_the_trim_that_frees_it(
     settle(kit)
     assert answers == [None]
     kit.end()
+
+
+def test_a_journal_that_has_no_space_for_another_file_makes_the_bookie_full(tmp_path: Path) -> None:
+    kit = begun(tmp_path, DurabilityMode.MEMORY)
+    fill_journal(kit, put_record)
+    assert kit.storage.maintenance.is_full
+    kit.storage.maintenance.checkpoint()  # trims it
+    settle(kit)
+    assert not kit.storage.maintenance.is_full
+    kit.end()
