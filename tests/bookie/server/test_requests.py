@@ -376,6 +376,19 @@ async def test_a_long_poll_is_answered_by_the_advance(server: ServerLab) -> None
         assert status is Status.OK and reply is not None and reply.lac == 0
 
 
+async def test_an_entry_that_moves_no_lac_answers_no_long_poll(server: ServerLab) -> None:
+    ledger = await server.ledger()
+    await server.add(ledger, 0)
+    request = server.lac_request(ledger, lac=-1, timeout_ms=60_000)
+    poll = asyncio.create_task(server.pool.wait_lac(ME, request))
+    await server.until(lambda: server.traffic.long_polls == 1)
+    await server.add(ledger, 1, lac=-1)
+    assert server.traffic.long_polls == 1
+    await server.add(ledger, 2, lac=1)
+    _status, reply = await poll
+    assert reply is not None and reply.lac == 1
+
+
 async def test_a_long_poll_ends_with_what_is_known_at_its_timeout(server: ServerLab) -> None:
     ledger = await server.ledger()
     await server.add(ledger, 0)
