@@ -1,6 +1,6 @@
 """Looking twice, asking again, and what an audit counts."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 import pytest
 from bookie.errors import UnavailableError
@@ -10,6 +10,7 @@ from bookie.metadata.store import Unreadable, Versioned
 from bookie.protocol.ledger import Fragment, LedgerMetadata
 from bookie.repair.judge.columns import Answer
 from bookie.repair.judge.counts import AuditCounts
+from bookie.repair.judge.last_copies import NOTHING
 from bookie.repair.look.audit import Audit, Auditor, AuditSettings
 from bookie.testing.control import FakeControl
 from repair_lab import RepairLab
@@ -136,6 +137,21 @@ async def test_a_ledger_that_can_be_read_again_is_judged_and_no_longer_unreadabl
     lab.store.cluster.garbled.clear()
     found = await looking.audit([ledger.ledger_id])
     assert (found.unreadable, found.counts.ok) == ((), 4)
+
+
+async def test_what_is_excused_still_says_who_has_the_last_copies(lab: RepairLab) -> None:
+    ledger = await lab.ledger(entries=4, last=3)
+    for number in (1, 2):
+        lab.fleet[number].lose(ledger.ledger_id, list(map(EntryId, range(4))))
+    looking = auditor(lab)
+
+    async def everything(ledger_ids: Collection[LedgerId]) -> set[LedgerId]:
+        return set(ledger_ids)
+
+    looking.excuse = everything
+    found = await looking.audit([ledger.ledger_id])
+    assert found.skipped == {ledger.ledger_id} and found.findings == ()
+    assert found.last_copies != NOTHING
 
 
 async def test_a_store_that_is_away_is_an_error_not_a_finding(lab: RepairLab) -> None:
