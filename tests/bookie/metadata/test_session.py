@@ -1,8 +1,11 @@
 """A read through a ZooKeeper server that lags behind the others (S38): one server never does."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+from bookie.errors import UnavailableError
 from bookie.metadata.session import ZooKeeperSession, ZooKeeperSettings
 
 
@@ -47,3 +50,30 @@ async def test_s38_a_read_is_no_older_than_its_question() -> None:
 async def test_a_listing_syncs_once_for_each_session() -> None:
     assert await read(synced_in=0) == "old"  # its first read has synced: these go after that one
     assert await read(synced_in=-1) == "new"  # the session was lost since, and its promise with it
+
+
+class Unanswered(Answer):
+    """It never comes."""
+
+    def rawlink(self, callback: Callable[[Answer], None]) -> None:
+        """Nobody calls back."""
+
+
+class SilentServer(LaggingServer):
+    def get_async(self, _path: str) -> Answer:
+        return Unanswered("")
+
+    def stop(self) -> None:
+        """The session ends."""
+
+    close = stop
+
+
+async def test_who_waits_for_a_silent_server_is_told_when_the_session_is_closed() -> None:
+    session = ZooKeeperSession("nowhere:1", settings=ZooKeeperSettings(operation_timeout_s=5.0))
+    session._client = SilentServer()
+    reading = asyncio.create_task(session.read(lambda zk: zk.get_async("/ledgers")))
+    await asyncio.sleep(0)  # it has asked
+    await session.close()
+    with pytest.raises(UnavailableError, match="was closed"):
+        await reading
