@@ -124,6 +124,14 @@ async def test_a_copy_that_went_since_is_made_and_only_its_ledger_read_again(
     assert lab.held(0, first) == list(range(10))
 
 
+async def test_what_came_into_limbo_since_is_recovered_though_it_was_done(lab: RepairLab) -> None:
+    written = await lab.ledger(entries=10)
+    await cut_off(lab, done=LEDGERS + 1)
+    await lab.crash(0)
+    await run(lab)
+    assert (await lab.metadata(written.ledger_id)).is_closed and await lab.marks() == 0
+
+
 async def test_a_second_cut_loses_nothing_of_the_first(lab: RepairLab) -> None:
     await cut_off(lab, done=2)
     await cut_off(lab, done=2)
