@@ -1,9 +1,11 @@
 """Compaction: dead files go, live entries stay, whatever stops it in the middle."""
 
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from bookie.errors import DiskFullError
 from bookie.ids import LedgerId
 from bookie.storage import compaction
 from bookie.storage.compaction import CompactReport
@@ -234,3 +236,13 @@ def test_on_a_full_disk_dead_files_still_go(tmp_path: Path) -> None:
     kit.storage.maintenance.delete_ledgers([L2])
     assert kit.compact().files_deleted > 2
     kit.storage.close()
+
+
+def test_what_a_checkpoint_had_no_space_for_is_no_garbage(kit: StorageKit) -> None:
+    kit.add(*(run(2, first, 10, fill=ENTRY) for first in range(0, 200, 10)))
+    kit.sim.fail("commit", error=errno.ENOSPC)
+    with pytest.raises(DiskFullError):
+        kit.storage.maintenance.checkpoint()
+    assert kit.compact() == CompactReport()
+    kit.storage.maintenance.checkpoint()
+    assert kit.read(2, 0, 199)[0] == ids((0, 199))
