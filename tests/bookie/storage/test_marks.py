@@ -152,6 +152,18 @@ def test_a_ledger_is_unchecked_until_its_check_or_the_whole_one_has_ended(kit: S
     assert kit.after_power_cut().storage.unchecked_boundary() is None
 
 
+def test_an_end_of_the_check_that_found_no_space_is_durable_once_it_is_told(
+    kit: StorageKit,
+) -> None:
+    kit.storage.maintenance.mark(BOUNDARY, [], fences_lost=False)
+    kit.sim.fail("commit", error=errno.ENOSPC)
+    with pytest.raises(DiskFullError):
+        kit.storage.maintenance.finish_unchecked(BOUNDARY.epoch)
+    assert kit.storage.is_unchecked(L7)
+    kit.storage.maintenance.finish_unchecked(BOUNDARY.epoch)
+    assert kit.after_power_cut().storage.unchecked_boundary() is None
+
+
 def test_a_check_of_an_earlier_boot_does_not_count_for_a_later_one(kit: StorageKit) -> None:
     kit.put(LedgerRecord(L7, checked_epoch=3))
     kit.storage.maintenance.mark(replace(BOUNDARY, epoch=4), [], fences_lost=True)
