@@ -125,6 +125,17 @@ async def test_trouble_is_believed_of_the_newest_fragments_only() -> None:
     assert len(await reader.read(EntryId(0), EntryId(1))) == 2
 
 
+async def test_silence_is_believed_of_the_newest_fragments_only() -> None:
+    ledgers = await closed(2, bookies=6)
+    reader = await ledgers.reader()
+    ledgers.put((0, 1), 3, flags=1)
+    moved = (Fragment(EntryId(0), ledgers.names(3, 4, 5)),)
+    await ledgers.write((await ledgers.metadata()).with_fragments(moved))
+    for number in range(3):
+        ledgers.fleet[number].down = True
+    assert len(await reader.read(EntryId(0), EntryId(1))) == 2
+
+
 async def test_a_bookie_that_failed_is_asked_last_until_it_answers() -> None:
     ledgers = await closed(9)
     reader = await ledgers.reader(settings=ReaderSettings(piece_entries=1, pieces_ahead=1))
