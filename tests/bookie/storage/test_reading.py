@@ -86,6 +86,12 @@ def test_of_interleaved_runs_the_lowest_come_first() -> None:
     assert [int.from_bytes(run) for run in found.runs] == [0, 2]
 
 
+def test_nothing_is_called_unreadable_beyond_what_is_answered() -> None:
+    rows = [row(0, 4), row(2, 12), row(4, 8), row(5, 8)]
+    found = reading(rows, bytes_max=20, bad=frozenset({2})).collect(rows)
+    assert (found.answered_through, found.unreadable) == (11, ())
+
+
 def striped(first: int, *, period: int, count: int, offset: int) -> RunRow:
     """The ids `first`, `first + period`, ...; its frame is made of its offset."""
     return row_of(run(7, first, count, pattern=Pattern(1, period)), Position(1, offset, 10))
