@@ -98,6 +98,22 @@ def fill_journal(kit: StorageKit, take: Callable[[StorageKit, int], None]) -> No
     settle(kit)
 
 
+@pytest.mark.parametrize("take", [put_record, add_run], ids=["journal", "log"])
+def test_space_that_others_have_freed_is_found_by_the_next_checkpoint(
+    tmp_path: Path, take: Callable[[StorageKit, int], None]
+) -> None:
+    kit = begun(tmp_path, DurabilityMode.MEMORY)
+    taken_bytes = kit.sim.space(kit.root).free_bytes - 32 * KIB  # enough for the index alone
+    kit.sim.capacity_bytes -= taken_bytes
+    take(kit, 0)  # begins the file that was allocated in advance
+    for is_full in (True, False):
+        kit.storage.maintenance.checkpoint()
+        settle(kit)
+        assert kit.storage.maintenance.is_full is is_full
+        kit.sim.capacity_bytes += taken_bytes
+    kit.end()
+
+
 @pytest.mark.parametrize(
     ("take", "mode"),
     [(put_record, DurabilityMode.MEMORY), (add_run, DurabilityMode.JOURNAL)],
