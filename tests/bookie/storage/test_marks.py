@@ -241,6 +241,19 @@ def test_the_mark_of_a_loss_taken_back_outlives_a_clearing_that_was_under_way(
     kit.storage.close()
 
 
+def test_a_loss_that_could_not_be_taken_back_stays_and_so_does_the_mark_that_is_seen(
+    kit: StorageKit,
+) -> None:
+    kit.storage.maintenance.record_loss(L7, ids((3, 4)), reason="all members answered")
+    kit.sim.fail("commit", error=errno.ENOSPC)
+    with pytest.raises(DiskFullError):
+        kit.storage.maintenance.retract_loss(L7, ids((3, 4)), decision=taken_back(), limbo_since=3)
+    seen = kit.storage.record(L7)
+    kit.storage.maintenance.checkpoint()
+    kit = kit.after_power_cut()
+    assert kit.storage.loss(L7) == ids((3, 4)) and kit.storage.record(L7) == seen
+
+
 def test_a_ledger_cannot_be_marked_again_without_end(kit: StorageKit) -> None:
     retract = kit.storage.maintenance.retract_loss
     for _turn in range(RETURNS_BY_DOUBT_MAX):
