@@ -139,6 +139,7 @@ CLASSES: Final = (
     "a source that stands still",
     "a reader forgets what was acknowledged",
     "a request is answered never or twice",
+    "maintenance beside a full disk",
 )
 """Of issue 22, item 2: classes of what an outside review planted and no test noticed."""
 

@@ -8,6 +8,7 @@ import mutants_bounds
 import mutants_budget
 import mutants_client
 import mutants_collection
+import mutants_full_disk
 import mutants_identity
 import mutants_lease
 import mutants_log
@@ -26,6 +27,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *mutants_notes.MUTANTS,
     *mutants_bookie.MUTANTS,
     *mutants_collection.MUTANTS,
+    *mutants_full_disk.MUTANTS,
     *mutants_repair.MUTANTS,
     *mutants_identity.MUTANTS,
     *mutants_lease.MUTANTS,

@@ -1,11 +1,12 @@
 """A5: the bookie's own collection, over a real storage and a store that may lie for a while."""
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from bookie.errors import StorageError, UnavailableError
+from bookie.errors import DiskFullError, StorageError, UnavailableError
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.pausing import PAUSED_NAME, read_paused, write_paused
@@ -290,3 +291,13 @@ async def test_an_approval_that_cannot_be_kept_lets_nothing_go(
     with pytest.raises(StorageError):
         await lab.collector.approve(lab.state.collection_plan, "somebody")
     assert await lab.passes(2) == 0 and lab.state.collection_plan
+
+
+async def test_a_collection_that_finds_no_space_is_made_up_for_by_the_next(lab: CollectLab) -> None:
+    (ledger,) = await lab.hold(1)
+    lab.kit.storage.maintenance.checkpoint()
+    await lab.store.delete_ledger(ledger)
+    lab.kit.sim.fail("commit", error=errno.ENOSPC)
+    with pytest.raises(DiskFullError):
+        await lab.passes(2)
+    assert await lab.passes(3) == 1 and not lab.kit.held(ledger)

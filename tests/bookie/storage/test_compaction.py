@@ -246,3 +246,13 @@ def test_what_a_checkpoint_had_no_space_for_is_no_garbage(kit: StorageKit) -> No
     assert kit.compact() == CompactReport()
     kit.storage.maintenance.checkpoint()
     assert kit.read(2, 0, 199)[0] == ids((0, 199))
+
+
+def test_a_compaction_that_the_index_had_no_space_for_is_done_by_the_next(kit: StorageKit) -> None:
+    fill(kit)
+    kit.storage.maintenance.delete_ledgers([L2])
+    kit.sim.fail("commit", error=errno.ENOSPC, times=2)
+    with pytest.raises(DiskFullError):
+        kit.compact()
+    kit.storage.maintenance.checkpoint()
+    assert kit.compact().files_deleted and kit.read(1, 0, 99)[0] == ids((0, 39))

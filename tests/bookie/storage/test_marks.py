@@ -300,6 +300,23 @@ def only_a_tombstone_is_left(kit: StorageKit) -> None:
     assert kit.held(8) == ids((0, 4)) and kit.storage.ledger_ids() == [L7, L8]
 
 
+def test_what_the_index_had_no_space_to_delete_is_seen_until_it_is_deleted(
+    kit: StorageKit,
+) -> None:
+    kit.add(run(7, 0, 5), run(8, 0, 5))
+    kit.storage.maintenance.checkpoint()
+    kit.sim.fail("commit", error=errno.ENOSPC)
+    with pytest.raises(DiskFullError):
+        kit.storage.maintenance.delete_ledgers([L7])
+    kit.add(run(7, 5, 5))  # late, and dropped by the checkpoint
+    kit.storage.maintenance.checkpoint()
+    assert kit.storage.last_entry_id(L7) == 4
+    kit = kit.reopened()
+    assert kit.storage.last_entry_id(L7) == 4
+    kit.storage.maintenance.delete_ledgers([L7])
+    only_a_tombstone_is_left(kit)
+
+
 @pytest.mark.parametrize("mode", list(DurabilityMode))
 def test_a_deleted_ledger_does_not_come_back_from_log_or_journal(
     tmp_path: Path, mode: DurabilityMode
@@ -331,6 +348,19 @@ def test_a5_a_tombstone_gives_way_to_limbo_durably_and_takes_the_entries_back(
     kit.add(run(7, 0, 5, recovery=True))
     kit.storage.maintenance.checkpoint()
     assert kit.after_power_cut().held(7) == ids((0, 4))
+
+
+def test_a5_a_return_that_the_disk_had_no_space_for_is_durable_with_the_next_checkpoint(
+    kit: StorageKit,
+) -> None:
+    kit.storage.maintenance.delete_ledgers([L7])
+    kit.storage.maintenance.checkpoint()
+    kit.sim.fail("commit", error=errno.ENOSPC)
+    with pytest.raises(DiskFullError):
+        kit.storage.maintenance.revive_ledgers([L7], epoch=3)
+    told = kit.storage.record(L7)
+    kit.storage.maintenance.checkpoint()
+    assert kit.after_power_cut().storage.record(L7) == told
 
 
 def test_a5_a_ledger_that_came_back_is_collected_again(kit: StorageKit) -> None:

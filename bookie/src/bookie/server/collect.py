@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from bookie.ids import LedgerId
+from bookie.ids import NO_ENTRY, LedgerId
 from bookie.metadata.pausing import read_paused
 from bookie.metadata.store import MetadataStore
 from bookie.points import passing
@@ -100,7 +100,11 @@ class Collector:
         for ledger_id in self.storage.ledger_ids():
             record = self.storage.record(ledger_id)
             is_tombstone = record is not None and record.deleted
-            (tombstones if is_tombstone else held).append(ledger_id)
+            if is_tombstone:
+                tombstones.append(ledger_id)
+            # Under a tombstone there are entries only if their deletion found the disk full.
+            if not is_tombstone or self.storage.last_entry_id(ledger_id) != NO_ENTRY:
+                held.append(ledger_id)
         return held, tombstones
 
     async def _refusal(self) -> str:

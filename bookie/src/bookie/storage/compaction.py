@@ -69,6 +69,16 @@ def compact_directory(
     if not directory.has_garbage:
         return
     directory.has_garbage = False  # garbage that arises from now on is for the next call
+    try:
+        yield from _compact_files(directory, live_below=live_below, lock=lock)
+    except BaseException:
+        directory.has_garbage = True  # what is left is for the next call
+        raise
+
+
+def _compact_files(
+    directory: LedgerDirectory, *, live_below: float, lock: threading.Lock
+) -> Iterator[CompactReport]:
     checkpoint_file = directory.facts.indexed_to[0]
     live = directory.index.live_bytes()
     found = [

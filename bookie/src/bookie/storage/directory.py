@@ -362,30 +362,36 @@ class LedgerDirectory:
 
     def forget(self, ledger_ids: Sequence[LedgerId], tombstones: Sequence[LedgerRecord]) -> None:
         """Drop the rows of deleted ledgers, durably. The caller keeps checkpoints out."""
-        self._drop(ledger_ids)
         self.index.commit(
             Batch(records=tombstones, forget=ledger_ids), is_readable=self.is_readable
         )
+        # Not earlier: an index that had no space for the commit still has the rows.
+        self._drop(dict.fromkeys(ledger_ids))
         self.has_garbage = True
 
     def drop_late(self, rows: Memtable, is_deleted: Callable[[LedgerId], bool]) -> None:
         """Drop the rows of deleted ledgers from those that a checkpoint has captured.
 
         Such an add was allowed before the ledger was deleted and was stored after that. Under a
-        tombstone no code would ever look for its row again. The caller keeps other checkpoints out.
+        tombstone no code would ever look for its row again. What the index had no space to delete
+        stays known: the next collection deletes it. The caller keeps other checkpoints out.
         """
         late = [ledger_id for ledger_id in rows.ledgers if is_deleted(ledger_id)]
         if late:
-            self._drop(late)
+            self._drop({ledger_id: self.index.end_of(ledger_id) for ledger_id in late})
             self.has_garbage = True
 
-    def _drop(self, ledger_ids: Sequence[LedgerId]) -> None:
+    def _drop(self, left: Mapping[LedgerId, LedgerEnd | None]) -> None:
+        """Drop these ledgers' rows in memory. `left`: the end of what the index has of each."""
         with self._lock:
-            for ledger_id in ledger_ids:
+            for ledger_id, end in left.items():
                 self._active.drop(ledger_id)
                 if self._frozen is not None:
                     self._frozen.drop(ledger_id)
-                self._ends.pop(ledger_id, None)
+                if end is None:
+                    self._ends.pop(ledger_id, None)
+                else:
+                    self._ends[ledger_id] = end
 
     def close(self) -> None:
         """Flush, sync and close the log, and close the index; raises the first failure."""

@@ -180,6 +180,13 @@ class Index:
             found = connection.execute("SELECT ledger, last, lac FROM tails")
             return {LedgerId(row[0]): LedgerEnd(EntryId(row[1]), EntryId(row[2])) for row in found}
 
+    def end_of(self, ledger_id: LedgerId) -> LedgerEnd | None:
+        """None when the ledger has no row."""
+        with self._database.reading("read the end of a ledger") as connection:
+            select = "SELECT last, lac FROM tails WHERE ledger = ?"
+            row = connection.execute(select, (ledger_id,)).fetchone()
+            return LedgerEnd(EntryId(row[0]), EntryId(row[1])) if row else None
+
     def records(self) -> dict[LedgerId, LedgerRecord]:
         with self._database.reading("read ledger records") as connection:
             found = connection.execute(

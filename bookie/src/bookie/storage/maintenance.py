@@ -391,9 +391,14 @@ class Maintenance:
             with self.lock:
                 tried = [self.ledgers.revive(ledger_id, epoch) for ledger_id in ledger_ids]
             revived = [record for record in tried if record is not None]
-            for directory, own in zip(self.directories, self._routed(revived), strict=True):
-                if own:
-                    directory.write(records=own)
+            try:
+                for directory, own in zip(self.directories, self._routed(revived), strict=True):
+                    if own:
+                        directory.write(records=own)
+            except BaseException:
+                with self.lock:
+                    self.ledgers.give_back(revived)  # the next checkpoint writes them
+                raise
         return len(revived)
 
     # ---- space ----------------------------------------------------------------------------------
