@@ -8,6 +8,7 @@ from mutants_boot import FENCES_LOST
 
 ADMISSION: Final = "bookie/src/bookie/protocol/admission.py"
 CLEAR: Final = "bookie/src/bookie/protocol/clearing.py"
+EVACUATION: Final = "bookie/src/bookie/repair/jobs/evacuation.py"
 EXPECT: Final = "bookie/src/bookie/repair/judge/expect.py"
 LEDGERS: Final = "bookie/src/bookie/storage/ledger_table.py"
 MARKING: Final = "bookie/src/bookie/boot/boundary_marks.py"
@@ -312,6 +313,17 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         tests=(
             "tests/bookie/client/test_writer_faults.py::"
             "test_the_only_spare_bookie_that_refused_the_ledger_is_asked_again_later",
+        ),
+    ),
+    planted(
+        "a drain ends the ledger of a writer that has moved on since its turn was awaited",
+        stands_for=("a writer that could go on is cut off",),
+        file=EVACUATION,
+        old=", only_if=self._must_end)",
+        new=")",
+        tests=(
+            "tests/bookie/repair/jobs/test_drain_job.py::"
+            "test_a_writer_that_moves_on_while_its_ledger_waits_for_its_turn_is_left_alone",
         ),
     ),
 )

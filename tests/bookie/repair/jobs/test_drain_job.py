@@ -190,6 +190,25 @@ async def test_a_ledger_still_written_to_it_is_closed_and_moved(lab: DrainLab) -
     assert (await lab.audit_without(0))["audit"]["ok"] == 8
 
 
+async def test_a_writer_that_moves_on_while_its_ledger_waits_for_its_turn_is_left_alone(
+    lab: DrainLab,
+) -> None:
+    ledger = await lab.ledger(entries=8)
+    reads = 0
+
+    async def moves_on(name: str) -> None:
+        nonlocal reads
+        reads += name == "read_ledger"
+        if reads == 3:  # listed, read with the others that are written, about to be recovered
+            lab.faulty.before = None
+            await lab.moves_on(ledger.ledger_id, 8, 1, 2, 3)
+
+    lab.faulty.before = moves_on
+    result = await lab.drain(0)
+    assert (await lab.metadata(ledger.ledger_id)).state is LedgerState.OPEN
+    assert (result["ledgers"]["recovered"], result["ledgers_left"]) == (0, 0)
+
+
 async def test_a_writer_is_not_cut_off_when_nobody_could_take_over() -> None:
     lab = DrainLab(3)
     await lab.start()

@@ -206,11 +206,9 @@ class Evacuation:
 
     async def _end(self, metadata: LedgerMetadata) -> None:
         """Recover and close the ledger if it is still written to this bookie, or in recovery."""
-        ensemble = metadata.last_fragment.ensemble
-        if metadata.is_closed or (
-            metadata.state is LedgerState.OPEN and self._leaving not in ensemble
-        ):
+        if not self._must_end(metadata):
             return
+        ensemble = metadata.last_fragment.ensemble
         outcome = self.outcomes.setdefault(metadata.ledger_id, Outcome(metadata.ledger_id))
         outcome.state_before = metadata.state.value
         if self._leaving in ensemble and not set(self._candidates) - set(ensemble):
@@ -218,4 +216,10 @@ class Evacuation:
             said = f"no writable bookie outside {', '.join(ensemble)} can take over: start one more"
             outcome.block("NotEnoughBookies", said)
             return
-        await recover_ledger(self._cluster, outcome)
+        # It may have waited for its turn, and its writer has moved on meanwhile.
+        await recover_ledger(self._cluster, outcome, only_if=self._must_end)
+
+    def _must_end(self, metadata: LedgerMetadata) -> bool:
+        if metadata.state is LedgerState.OPEN:
+            return self._leaving in metadata.last_fragment.ensemble
+        return metadata.state is LedgerState.IN_RECOVERY
