@@ -4,6 +4,7 @@ from typing import Final
 
 from mutant import Mutant, planted
 
+LOG: Final = "bookie/src/bookie/client/log.py"
 CHAIN: Final = "bookie/src/bookie/client/log_chain.py"
 READING: Final = "bookie/src/bookie/client/log_reading.py"
 
@@ -82,6 +83,17 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         tests=(
             outcome("test_b6_a_roll_that_lands_later_is_gone_on_with"),
             outcome("test_b6_a_close_finishes_the_roll_so_that_no_listed_ledger_stays_open"),
+        ),
+    ),
+    planted(
+        "a roll ends with its caller, and appends wait for its end forever",
+        stands_for=("a request is answered never or twice",),
+        file=LOG,
+        old="await asyncio.shield(self._switch)",
+        new="await self._switch",
+        tests=(
+            "tests/bookie/client/test_log.py::"
+            "test_an_append_that_waits_for_a_cancelled_roll_is_stored",
         ),
     ),
 )

@@ -131,6 +131,23 @@ async def test_appends_during_a_roll_wait_their_turn() -> None:
     assert (await second).ledger_id == await rolling
 
 
+async def test_an_append_that_waits_for_a_cancelled_roll_is_stored() -> None:
+    ledgers = await client()
+    log = await opened(ledgers)
+    for number in range(3):
+        ledgers.fleet.hold_replies(number)
+    log.append(b"a")
+    rolling = asyncio.ensure_future(log.roll())
+    await ledgers.fleet.settle()
+    waiting = log.append(b"b")
+    rolling.cancel()
+    await asyncio.gather(rolling, return_exceptions=True)
+    for number in range(3):
+        ledgers.fleet.heal(number)
+        ledgers.fleet.release(number)
+    assert (await waiting).ledger_id == log.ledger_id
+
+
 async def test_too_many_waiting_appends_are_refused() -> None:
     ledgers = await client()
     log = await opened(ledgers, waiting_max=1)

@@ -26,6 +26,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 from bookie.client.log_chain import LedgerChain, LedgerClient, LogSettings, LogWriter
 from bookie.client.log_reading import LogEntry, LogPosition, read_log
@@ -69,6 +70,8 @@ class ReplicatedLog:
         """Appends that wait for a switch, in order, at most `waiting_max`; empty otherwise."""
         self._roll_task: asyncio.Task[None] | None = None
         """The roll that a full ledger has started; None when there is none."""
+        self._switch: asyncio.Task[None] | None = None
+        """The last switch to another ledger, which goes on when its roll is cancelled."""
 
     @classmethod
     async def open(
@@ -250,10 +253,20 @@ class ReplicatedLog:
 
         After UnavailableError it is unknown whether the new one is on the list. Appends still go to
         the old one; the next `roll` or `close` looks, and goes on with the same new ledger.
+
+        A roll that is cancelled once the new one is on the list goes on: appends wait for its end.
         """
-        async with self._list_lock:
+        async with self._changing():
             self._check_owned()
             return await self._roll()
+
+    @asynccontextmanager
+    async def _changing(self) -> AsyncIterator[None]:
+        """One change of the list at a time, none beside the end of a roll that was cancelled."""
+        async with self._list_lock:
+            if self._switch is not None:
+                await asyncio.wait([self._switch])
+            yield
 
     async def _roll(self) -> LedgerId:
         try:
@@ -261,7 +274,8 @@ class ReplicatedLog:
         except LedgerFencedError as error:
             self._lose(error)
             raise
-        await self._switch_to(new)
+        self._switch = asyncio.get_running_loop().create_task(self._switch_to(new))
+        await asyncio.shield(self._switch)
         return new.ledger_id
 
     async def _switch_to(self, new: LogWriter) -> None:
@@ -273,6 +287,11 @@ class ReplicatedLog:
             self._entries = self._bytes = 0
         except BookieError as error:
             self._lose(error)  # the list names a newer ledger: only `reopen` helps
+            raise
+        except asyncio.CancelledError:
+            self._lose(
+                UnavailableError(f"log {self.name}: it was ended during a switch of ledgers")
+            )
             raise
         finally:
             self._switching = False
@@ -293,7 +312,7 @@ class ReplicatedLog:
         gets an error. Ledgers that a crash leaves undeleted are deleted by the next truncate or
         open.
         """
-        async with self._list_lock:
+        async with self._changing():
             self._check_owned()
             try:
                 return await self._chain.truncate(self.ledger_id, before.ledger_id)
@@ -308,7 +327,7 @@ class ReplicatedLog:
         """
         if self._roll_task is not None:
             await asyncio.gather(self._roll_task, return_exceptions=True)
-        async with self._list_lock:
+        async with self._changing():
             if self._lost is not None:
                 return
             if self._chain.is_extending(self.ledger_id):
