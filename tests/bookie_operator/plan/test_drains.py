@@ -242,6 +242,12 @@ class TestHolding:
         made = after(seen(), look)
         assert StopJob("demo-drain-bookie-4-1", "LimboPresent") in made.actions
 
+    def test_a_possible_loss_ends_a_running_drain(self) -> None:
+        lost = bookie("bookie-0", losses_recorded=1)
+        look = seen(lost, draining(), jobs=(drain_job(running=True),), seconds=11)
+        made = after(seen(), look)
+        assert moves(made) == [StopJob("demo-drain-bookie-4-1", "PossibleDataLoss")]
+
     def test_a_restart_that_is_due_comes_first(self) -> None:
         made = plan(cluster(replicas=4, journalWriteData=True), seen(), SETTLED)
         assert why_not(made) == "OneActionAtATime"
