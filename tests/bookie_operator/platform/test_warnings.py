@@ -124,6 +124,18 @@ async def test_a_job_whose_pod_may_not_be_made_is_told_with_the_servers_words() 
     assert [one.waiting for one in await lab.platform.jobs()] == [""]
 
 
+async def test_a_job_that_may_have_no_pod_is_told_of_while_another_one_works() -> None:
+    lab = Lab()
+    await lab.reach_metadata()
+    await lab.platform.start_job(repair_job("demo-at-work"))
+    lab.controllers.settle()
+    await lab.platform.start_job(repair_job(JOB_NAME))
+    await lab.platform.jobs()
+    warn(lab.api, JOB_NAME)
+    lab.api.now += PATIENCE
+    assert {one.waiting for one in await lab.platform.jobs()} == {"", f"FailedCreate: {WHY}"}
+
+
 async def test_a_jobs_pod_that_does_not_start_is_told_with_the_kubelets_words() -> None:
     lab = Lab()
     lab.controllers.holds.add(f"{JOB_NAME}-pod")
