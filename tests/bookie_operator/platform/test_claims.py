@@ -70,3 +70,17 @@ async def test_the_stores_claim_that_grew_is_labelled_again_at_its_size() -> Non
         assert await lab.platform.settle(lab.cluster, ClusterStatus()) == {}
         assert asked(lab, ZOOKEEPER) == (uid, "9Gi", labels)
         lose_a_label(lab, ZOOKEEPER)
+
+
+async def test_the_stores_claim_grows_only_when_its_cluster_is_paused_no_more() -> None:
+    lab = Lab(metadata={"embedded": {"size": "5Gi"}})
+    await lab.reach_metadata()
+    bigger = {"metadata": {"embedded": {"size": "9Gi"}}, "paused": True}
+    lab.api.edit(CLUSTER, "demo", lambda tree: tree["spec"].update(bigger))
+    await lab.reach_metadata()
+    await lab.platform.settle(lab.cluster, ClusterStatus())
+    assert asked(lab, ZOOKEEPER)[1] == "5Gi"
+    lab.api.edit(CLUSTER, "demo", lambda tree: tree["spec"].update(paused=False))
+    await lab.reach_metadata()
+    await lab.platform.settle(lab.cluster, ClusterStatus())
+    assert asked(lab, ZOOKEEPER)[1] == "9Gi"
