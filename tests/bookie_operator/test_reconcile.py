@@ -504,6 +504,26 @@ async def test_no_disk_goes_for_a_task_whose_status_could_not_be_written(
     assert asked == ["bookie-1-ledger-0-uid"]
 
 
+async def test_no_bookie_is_replaced_for_a_task_whose_status_could_not_be_written(
+    loop: Loop,
+) -> None:
+    """It names the volumes that go: without it the next pass would take the new ones."""
+    await loop.settle()
+
+    async def refused(name: str, status: object) -> None:
+        raise UnavailableError("bookietasks/status")
+
+    written, loop.platform.publish_task = loop.platform.publish_task, refused  # type: ignore[method-assign,assignment]
+    await loop.sessions["bookie-1"].close()
+    loop.control.healths["bookie-1"] = None
+    loop.platform.tasks_seen = [task("replace-bookie", bookie="bookie-1")]
+    await loop.run(3)
+    assert "PlannedAnew" not in {one.reason for one in loop.platform.events}, "it was not asked for"
+    loop.platform.publish_task = written  # type: ignore[method-assign]
+    await loop.run(1)
+    assert "PlannedAnew" in {one.reason for one in loop.platform.events}
+
+
 async def test_nothing_is_restarted_for_a_task_whose_status_could_not_be_written(
     loop: Loop,
 ) -> None:
