@@ -229,6 +229,22 @@ async def test_a_permission_that_lacks_is_a_condition(loop: Loop) -> None:
     assert not (await loop.run(2)).status.is_true(ConditionType.DEGRADED)
 
 
+async def test_a_permission_that_lacks_for_one_write_is_a_condition_until_it_is_given(
+    loop: Loop,
+) -> None:
+    await loop.settle()
+
+    async def denied(name: str, status: object) -> None:
+        raise ForbiddenError("bookietasks/status")
+
+    written, loop.platform.publish_task = loop.platform.publish_task, denied  # type: ignore[method-assign,assignment]
+    loop.platform.tasks_seen = [task("restart", bookie="bookie-9")]
+    degraded = (await loop.run(2)).status.condition(ConditionType.DEGRADED)
+    assert degraded is not None and degraded.message == "bookietasks/status"
+    loop.platform.publish_task = written  # type: ignore[method-assign]
+    assert not (await loop.run(2)).status.is_true(ConditionType.DEGRADED)
+
+
 async def test_surroundings_follow_the_published_status(loop: Loop) -> None:
     await loop.settle()
     assert loop.platform.disruptions_allowed == 1
