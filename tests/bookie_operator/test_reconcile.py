@@ -142,6 +142,15 @@ async def test_one_missed_answer_does_not_flap_the_status(loop: Loop) -> None:
     assert done.status.bookies[0].state is BookieState.UNRESPONSIVE
 
 
+async def test_an_answer_of_the_process_before_stands_for_none_of_the_next_one(loop: Loop) -> None:
+    await loop.settle()
+    one = loop.platform.fleet[B0]
+    assert one.process is not None
+    loop.platform.fleet[B0] = replace(one, process=replace(one.process, instance="bookie-0-2"))
+    loop.control.healths["bookie-0"] = None
+    assert (await loop.observer.observe(loop.cluster)).bookies[B0].health is None
+
+
 async def test_a_pending_fix_is_approved_once_seen(loop: Loop) -> None:
     await loop.settle()
     waiting = bookie(
