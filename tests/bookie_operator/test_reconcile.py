@@ -11,6 +11,7 @@ from bookie.ids import BookieId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.pausing import PAUSED_NAME, read_paused
 from bookie.metadata.store import BookieInfo, Cookie, MetadataStore, Versioned
+from bookie.tls.principals import Role
 from bookie.wire.admin.health import Health, Phase
 from bookie.wire.identity import Identity
 from bookie_operator import observe
@@ -149,6 +150,14 @@ async def test_an_answer_of_the_process_before_stands_for_none_of_the_next_one(l
     loop.platform.fleet[B0] = replace(one, process=replace(one.process, instance="bookie-0-2"))
     loop.control.healths["bookie-0"] = None
     assert (await loop.observer.observe(loop.cluster)).bookies[B0].health is None
+
+
+async def test_the_certificate_of_a_bookie_that_leaves_is_looked_after(loop: Loop) -> None:
+    await loop.settle()
+    fewer = loop.cluster.spec.model_copy(update={"replicas": 3})
+    seen = await loop.observer.observe(loop.cluster.model_copy(update={"spec": fewer}))
+    assert seen.tls is not None
+    assert loop.platform.holder(Role.BOOKIE, "bookie-3") in seen.tls.hosts
 
 
 async def test_a_pending_fix_is_approved_once_seen(loop: Loop) -> None:
