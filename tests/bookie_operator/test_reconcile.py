@@ -15,6 +15,7 @@ from bookie.tls.principals import Role
 from bookie.wire.admin.health import Health, Phase
 from bookie.wire.identity import Identity
 from bookie_operator import observe
+from bookie_operator.control import Addressee
 from bookie_operator.errors import ForbiddenError, PreconditionError
 from bookie_operator.model.bookie_status import BookieState
 from bookie_operator.model.cluster import BookieCluster
@@ -22,7 +23,7 @@ from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.model.left_over import LeftOverStatus
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observe import NEW_COOKIES_MAX, Observer, may_have_left
-from bookie_operator.observed import JobKind, LeftOver
+from bookie_operator.observed import Job, JobKind, LeftOver
 from bookie_operator.reconcile import Reconciler
 from fake_platform import FakeControl, FakePlatform
 from operator_scenes import at, audited, bookie, cluster, fix_request, task
@@ -150,6 +151,20 @@ async def test_an_answer_of_the_process_before_stands_for_none_of_the_next_one(l
     loop.platform.fleet[B0] = replace(one, process=replace(one.process, instance="bookie-0-2"))
     loop.control.healths["bookie-0"] = None
     assert (await loop.observer.observe(loop.cluster)).bookies[B0].health is None
+
+
+async def test_a_job_that_ends_once_bookies_were_asked_still_runs_in_that_look(loop: Loop) -> None:
+    """What bookies count is from after the end of a job that a look shows as ended."""
+    await loop.settle()
+    loop.platform.jobs_seen["j"] = Job("j", JobKind.REPAIR, 1, running=True, started_at=at(0))
+    ask = loop.control.health
+
+    async def answered(to: Addressee) -> Health | None:
+        loop.platform.jobs_seen.pop("j", None)
+        return await ask(to)
+
+    loop.control.health = answered  # type: ignore[method-assign]
+    assert "j" in [job.name for job in (await loop.observer.observe(loop.cluster)).jobs]
 
 
 async def test_the_certificate_of_a_bookie_that_leaves_is_looked_after(loop: Loop) -> None:
