@@ -10,6 +10,7 @@ from bookie_operator.model.audit_status import AuditStatus, ClassCounts
 from bookie_operator.model.bookie_status import LimboTotals
 from bookie_operator.model.condition_types import Condition
 from bookie_operator.model.status import Blocked, ClusterStatus
+from bookie_operator.model.tls import AuthorityStatus, CertificateStatus, TlsStatus
 from clock import Clock
 from operator_scenes import at
 
@@ -117,6 +118,18 @@ async def test_a_cluster_that_is_gone_leaves_no_figures(metrics: OperatorMetrics
     ]
     assert not gauges
     assert 'limbo_ledgers{cluster="other",namespace="ns"} 1.0' in (await get("/metrics"))[1]
+
+
+async def test_a_cluster_that_is_gone_leaves_no_dates(metrics: OperatorMetrics, get: Get) -> None:
+    """When it was made, and when its certificates and their authority end."""
+    authority = AuthorityStatus(fingerprint="aa", ends=at(0), signs=True)
+    certificate = CertificateStatus(name="bookie-0", ends=at(0))
+    tls = TlsStatus(authorities=(authority,), certificates=(certificate,))
+    metrics.found("ns", "demo", at(0))
+    metrics.show("ns", "demo", ClusterStatus(tls=tls))
+    assert (await get("/metrics"))[1].count("_timestamp_seconds{") == 3
+    metrics.forget("ns", "demo")
+    assert (await get("/metrics"))[1].count("_timestamp_seconds{") == 0
 
 
 async def test_an_operator_whose_loop_hangs_is_unhealthy(
