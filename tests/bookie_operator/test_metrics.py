@@ -103,6 +103,17 @@ async def test_an_audit_takes_the_place_of_the_one_before(
     assert float(ended) == at(0).timestamp()
 
 
+async def test_of_two_authorities_the_end_of_the_one_that_signs_is_shown(
+    metrics: OperatorMetrics, get: Get
+) -> None:
+    signs = AuthorityStatus(fingerprint="aa", ends=at(7), signs=True)
+    waits = AuthorityStatus(fingerprint="bb", ends=at(9))
+    metrics.show("ns", "demo", ClusterStatus(tls=TlsStatus(authorities=(signs, waits))))
+    text = (await get("/metrics"))[1]
+    [ends] = re.findall(r'expiry_timestamp_seconds\{certificate="ca",.*\} (\S+)', text)
+    assert float(ends) == at(7).timestamp()
+
+
 async def test_a_cluster_that_is_gone_leaves_no_figures(metrics: OperatorMetrics, get: Get) -> None:
     for name in ("demo", "other"):
         metrics.found("ns", name, at(0))
