@@ -171,6 +171,17 @@ async def test_renewed_credentials_make_another_connection(secure: Secure) -> No
     await control.close()
 
 
+async def test_a_connection_with_former_credentials_is_closed(secure: Secure) -> None:
+    secure.certify()
+    control = GrpcControl(lambda: secure.folder)
+    await control.health(secure.addressee)
+    [before] = control._lines.values()
+    secure.certify()
+    await control.health(secure.addressee)
+    assert before.plane._channel.get_state() is grpc.ChannelConnectivity.SHUTDOWN
+    await control.close()
+
+
 async def test_credentials_that_do_not_fit_together_are_no_credentials(secure: Secure) -> None:
     secure.certify()
     assert secure.folder is not None
