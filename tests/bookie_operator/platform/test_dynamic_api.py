@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,8 @@ from typing import Any
 import pytest
 from aiohttp import ClientTimeout, web
 from bookie.errors import BookieError, UnavailableError
+from bookie.testing.certificates import Authority
+from bookie.tls.principals import Role
 from bookie_operator.errors import ForbiddenError, PreconditionError
 from bookie_operator.platform.kubernetes import dynamic_api as module
 from bookie_operator.platform.kubernetes.api import (
@@ -63,18 +67,24 @@ class Server:
         configuration.api_key["BearerToken"] = f"Bearer token-{self.logins}"
 
 
-@pytest.fixture
-async def server() -> AsyncIterator[Server]:
+@asynccontextmanager
+async def running(tls: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
     made = Server()
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", made.handle)
     runner = web.AppRunner(application)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    made.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+    made.url = f"http{'s' if tls else ''}://127.0.0.1:{runner.addresses[0][1]}"
     yield made
     made.gate.set()
     await runner.cleanup()
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    async with running() as made:
+        yield made
 
 
 @pytest.fixture
@@ -326,6 +336,28 @@ async def test_a_new_login_leaves_requests_under_way_alone(
     assert server.headers == ["Bearer token-1", "Bearer token-2"]
     server.gate.set()
     assert await slow == {}
+
+
+async def test_an_authority_that_takes_over_is_trusted_from_the_next_login_on(
+    tmp_path: Path,
+) -> None:
+    authorities = [Authority.make(tmp_path / name, name) for name in ("old", "new")]
+    own = authorities[1].sign("server", Role.BOOKIE)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(own.certificate, own.key)
+
+    async with running(tls) as secure:
+
+        async def log_in(configuration: Configuration) -> None:
+            await secure.log_in(configuration)
+            configuration.ssl_ca_cert = str(authorities.pop(0).own.certificate)
+
+        connection = await ApiServer.connect(log_in)
+        with pytest.raises(UnavailableError, match="certificate verify failed"):
+            await DynamicApi(connection, "fleet").get(POD, "a")
+        connection.log_in_again()
+        assert await DynamicApi(connection, "fleet").get(POD, "a") == {}
+        await connection.close()
 
 
 @pytest.mark.parametrize(
