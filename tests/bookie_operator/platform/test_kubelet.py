@@ -12,7 +12,7 @@ import pytest
 import yaml
 from bookie.ids import BookieId
 from bookie_operator.model.tls import TlsMode
-from bookie_operator.observed import Process
+from bookie_operator.observed import Exit, Process
 from bookie_operator.plan.actions import BookieTemplate, template_of
 from bookie_operator.platform.folders import LocalFolders, held
 from bookie_operator.platform.kubelet import Command, Kubelet, Record, record_of, record_tree
@@ -176,6 +176,13 @@ def test_operators_before_and_after_an_upgrade_read_each_others_records() -> Non
     written = json.loads(json.dumps(record_tree(record)))["template"]
     earlier = earlier_record()["template"]
     assert written == {name: fact for name, fact in earlier.items() if fact is not None}
+
+
+def test_of_an_end_the_next_operator_knows_all_that_was_known() -> None:
+    lasted, at = timedelta(seconds=5), datetime(2026, 1, 1, tzinfo=UTC)
+    ended = Exit(at, -signal.SIGKILL, "killed by SIGKILL", lasted, is_planned=True)
+    record = Record(template_of(cluster().spec, B0), last_exit=ended)
+    assert record_of(json.loads(json.dumps(record_tree(record)))).last_exit == ended
 
 
 def test_a_record_is_read_though_a_bound_is_narrower_since() -> None:
