@@ -17,6 +17,7 @@ from bookie.tls.principals import Principal, Role
 from bookie_operator.errors import PreconditionError
 from bookie_operator.local.down import running_bookies
 from bookie_operator.model.status import ClusterStatus
+from bookie_operator.model.task import TaskPhase, TaskStatus
 from bookie_operator.model.tls import TlsStatus
 from bookie_operator.observed import JobKind, Process
 from bookie_operator.plan.actions import Event, RemoveBookie, ReplaceBookie, StartJob, template_of
@@ -300,6 +301,18 @@ async def test_a_task_goes_beside_one_that_cannot_be_read(
     (folder / "b.yaml").write_text(LOOK)
     await platform.delete_task("look", uid="")
     assert [path.name for path in folder.glob("*.yaml")] == ["a.yaml"]
+
+
+async def test_a_task_with_the_name_of_one_that_was_deleted_begins_anew(
+    platform: LocalPlatform, tmp_path: Path
+) -> None:
+    folder = LocalFolders(tmp_path).tasks
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "look.yaml").write_text(LOOK)
+    await platform.publish_task("look", TaskStatus(phase=TaskPhase.SUCCEEDED))
+    await platform.delete_task("look", uid="")
+    (folder / "look.yaml").write_text(LOOK)
+    assert [task.status.phase for task in await platform.tasks()] == [TaskPhase.PENDING]
 
 
 SHOWS = (
