@@ -16,8 +16,10 @@ from bookie_operator.platform.folders import LocalFolders
 from bookie_operator.platform.kubernetes.api import JOB, SECRET, Object
 from bookie_operator.platform.kubernetes.jobs import job_manifest
 from bookie_operator.platform.kubernetes.platform import KubernetesPlatform
+from bookie_operator.platform.kubernetes.secret_reads import SecretReads
 from bookie_operator.platform.local import LocalPlatform
 from bookie_operator.platform.named_secrets import judged, wanted_secrets
+from fake_api import FakeApi
 from kubernetes_lab import B0, Lab, repair_job
 from operator_scenes import T0, cluster
 from sasl_client import line
@@ -95,6 +97,15 @@ async def test_secrets_that_work_are_said_to_and_asked_for_by_name_twice_a_minut
     lab.api.remove(SECRET, "stock-users")
     lab.api.now += timedelta(seconds=31)
     assert await reasons(lab) == ["SecretMissing", ""]
+
+
+async def test_what_was_read_before_the_clock_went_back_is_read_again() -> None:
+    api = FakeApi()
+    reads = SecretReads(api, lambda: api.now)
+    assert await reads.get("users") is None
+    api.put(SECRET, {"metadata": {"name": "users"}})
+    api.now -= timedelta(hours=1)
+    assert await reads.get("users") is not None
 
 
 async def test_a_right_that_lacks_is_no_end_of_the_pass() -> None:
