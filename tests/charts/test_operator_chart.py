@@ -347,6 +347,11 @@ def test_a_monitor_has_its_interval_and_labels(of: str) -> None:
     assert (endpoint["interval"], endpoint["path"]) == ("15s", "/metrics")
 
 
+def test_a_clusters_figures_keep_its_namespace_and_not_the_operators() -> None:
+    [endpoint] = monitor("podMonitor")["spec"]["podMetricsEndpoints"]
+    assert endpoint["honorLabels"] is True
+
+
 @pytest.mark.parametrize("of", MONITORS)
 def test_rules_of_ones_own_come_after_those_of_the_chart(of: str) -> None:
     target = {"targetLabel": "site", "replacement": "north"}
