@@ -125,6 +125,11 @@ class TestRepair:
         assert done.exit_code == 3 and "Failed: 12 ledgers in limbo" in done.stdout
         assert "Running demo-job-1" in done.stderr
 
+    def test_a_repair_of_every_ledger_that_failed_leaves_damage(self, lab: FakeLab) -> None:
+        lab.put_cluster("healthy")
+        lab.end_tasks("repair", {"phase": "Failed", "message": "3 entries are not as they must be"})
+        assert lab.run("repair").exit_code == 3
+
     def test_another_failure_is_one(self, lab: FakeLab) -> None:
         lab.put_cluster("healthy")
         lab.end_tasks("repair", {"phase": "Failed", "message": "job x is gone"})
