@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 from bookie.ids import BookieId
-from bookie_operator.local.faults import wipe_disk
+from bookie_operator.local.faults import replace_disk, wipe_disk
+from bookie_operator.observed import Volume
 from bookie_operator.plan.actions import template_of
 from bookie_operator.platform.folders import LocalFolders, held, write_json
 from bookie_operator.platform.kubelet import Record, record_tree
 from bookie_operator.platform.processes import identify
-from bookie_operator.platform.volumes import create_volume
+from bookie_operator.platform.volumes import create_volume, volumes_of
 from fake_processes import pausing, until
 from operator_scenes import cluster
 
@@ -23,6 +24,15 @@ def openings(path: Path) -> int:
     descriptors = Path("/proc/self/fd")
     names = [one.readlink() for one in descriptors.iterdir() if one.is_symlink()]
     return sum(name == path for name in names)
+
+
+def test_a_replaced_disk_is_as_large_as_the_one_before(tmp_path: Path) -> None:
+    folders = LocalFolders(tmp_path)
+    folders.make()
+    before = create_volume(folders, B0, "ledger-0", size="7Gi")
+    uid = replace_disk(folders, (B0, "ledger-0"), grace_s=1)
+    assert volumes_of(folders, B0) == {"ledger-0": Volume("ledger-0", uid, "7Gi")}
+    assert uid != before
 
 
 async def test_a_bookie_that_is_started_while_its_lock_is_waited_for_is_stopped_as_well(
