@@ -1,14 +1,16 @@
 """`bookie-operator local wait`: what counts as whole, and what it says when it is not."""
 
+import os
 from pathlib import Path
 
 from bookie.ids import BookieId
 from bookie_operator.__main__ import main
+from bookie_operator.local import up
 from bookie_operator.local.waiting import lacking
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.plan.planner import plan
-from bookie_operator.platform.folders import LocalFolders, write_json
+from bookie_operator.platform.folders import LocalFolders, operator_lock, write_json
 from click.testing import CliRunner
 from operator_scenes import bookie, cluster, observed
 
@@ -52,3 +54,14 @@ def test_without_an_operator_nobody_is_waited_for(tmp_path: Path) -> None:
     write_json(folders.status_file, told().as_dict())
     done = CliRunner().invoke(main, ["local", "wait", "--dir", str(tmp_path)])
     assert done.exit_code == 1 and "no operator runs for" in done.output
+
+
+def test_detached_the_status_of_an_operator_before_is_not_waited_for(tmp_path: Path) -> None:
+    folders = LocalFolders(tmp_path)
+    folders.make()
+    write_json(folders.status_file, told().as_dict())
+    os.utime(folders.status_file, (REACHED_AT, REACHED_AT))
+    with operator_lock(folders):
+        assert up._ready(folders, os.getpid()) is None
+        write_json(folders.status_file, told().as_dict())
+        assert up._ready(folders, os.getpid()) is not None
