@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bookie.cli.jobs import Answer, outcome
 from bookie.cli.main import main
 from bookie.cli.summary import (
     SUMMARY_BYTES_MAX,
@@ -13,6 +14,7 @@ from bookie.cli.summary import (
     summary_of,
     write_summary,
 )
+from bookie.repair.reports.result import Document
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
@@ -76,3 +78,12 @@ def test_work_that_cannot_begin_leaves_a_summary(command: str, tmp_path: Path) -
     assert CliRunner().invoke(main, words).exit_code == 2
     told = json.loads((tmp_path / "s").read_bytes())
     assert told["exit_code"] == 2 and "expected zk://" in told["message"]
+
+
+def test_a_defect_leaves_a_summary_as_well(tmp_path: Path) -> None:
+    async def broken() -> Document:
+        raise ZeroDivisionError("nobody expected that")
+
+    with pytest.raises(ZeroDivisionError):
+        outcome("audit", broken, Answer(output="json", summary=tmp_path / "s"))
+    assert json.loads((tmp_path / "s").read_text())["message"] == "nobody expected that"
