@@ -340,6 +340,17 @@ def test_one_decision_closes_all_and_says_how_many_it_could_not(cli: CliLab) -> 
     ]  # fmt: skip
 
 
+def test_what_a_decision_could_not_close_is_in_its_summary_as_well(
+    cli: CliLab, tmp_path: Path
+) -> None:
+    undecided(cli, 1)
+    path = tmp_path / "summary"
+    words = ("ledger", "accept-loss", "0,7", "--reason", "power cut", "--yes", "--summary", path)
+    assert cli.bookie(*words).exit_code == 5
+    summary = json.loads(path.read_text())
+    assert (summary["closed"], summary["refused"]) == (1, 1)
+
+
 def test_a_selector_that_cannot_be_read_is_wrong_usage(cli: CliLab) -> None:
     told = cli.bookie("ledger", "accept-loss", "4-3", "--reason", "x", "--yes")
     assert told.exit_code == 2 and "expected ledgers such as 4, 9-12" in told.stderr
