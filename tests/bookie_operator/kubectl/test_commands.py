@@ -162,6 +162,11 @@ class TestLimbo:
         done = lab.run("limbo", "--wait")
         assert done.exit_code == 0 and "25 ledgers in limbo, 63 unchecked" in done.stderr
 
+    def test_what_is_not_known_is_waited_for(self, lab: FakeLab) -> None:
+        lab.put_cluster("approval")
+        lab.later("demo", {"status": tree_of("healthy")["status"]})
+        assert lab.run("limbo", "--wait").exit_code == 0
+
     def test_waiting_ends_with_its_time(self, lab: FakeLab) -> None:
         lab.put_cluster("limbo")
         assert lab.run("limbo", "--wait", "--timeout", "200ms").exit_code == 3
