@@ -145,6 +145,14 @@ class TestRepair:
         assert done.exit_code == 1 and "refused by Paused: spec.paused is true" in done.stderr
         assert "has not ended in time; it continues" in done.stderr
 
+    def test_why_another_bookies_repair_waits_is_not_told(self, lab: FakeLab) -> None:
+        tree = tree_of("limbo")
+        since = "2026-01-01T00:00:00Z"
+        why = {"action": "Repair", "bookie": "bookie-2", "predicate": "Paused", "since": since}
+        tree["status"]["blocked"] = [why | {"message": "not now"}]
+        lab.put("bookieclusters", tree)
+        assert "not now" not in lab.run("repair", "bookie-1", "--timeout", "200ms").stderr
+
     def test_a_task_that_is_deleted_has_no_outcome(self, lab: FakeLab) -> None:
         lab.put_cluster("limbo")
         lab.later("repair-bookie-1-x7k2p", None)
