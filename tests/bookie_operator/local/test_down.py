@@ -1,6 +1,8 @@
 """What `local down` ends, in which order, and what it leaves behind."""
 
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from bookie_operator.plan.actions import template_of
 from bookie_operator.plan.planner import plan
 from bookie_operator.platform.folders import LocalFolders, read_json, write_json
 from bookie_operator.platform.kubelet import Record, record_tree
-from bookie_operator.platform.processes import ProcessId, identify, is_alive
+from bookie_operator.platform.processes import ProcessId, identify, is_alive, send, wait_gone
 from fake_processes import pausing
 from operator_scenes import cluster, observed
 
@@ -84,3 +86,24 @@ def test_of_a_fleet_that_is_deleted_the_next_one_finds_nothing(folders: LocalFol
     delete_everything(folders)
     assert {one.name for one in folders.root.iterdir()} == STAYS
     assert not list(folders.events()), "else it would not say again what it says once"
+
+
+PARENT = """
+import signal, subprocess, sys
+print(subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"]).pid, flush=True)
+signal.pause()
+"""
+
+
+def test_what_a_job_has_started_ends_with_it(folders: LocalFolders) -> None:
+    command = [sys.executable, "-c", PARENT]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as job:
+        assert job.stdout is not None
+        child, process = identify(int(job.stdout.readline())), identify(job.pid)
+        assert child is not None and process is not None
+        tree = {"process": process.as_dict(), "endedAt": None}
+        write_json(folders.jobs / "j" / "job.json", tree)
+        take_down(folders, report=lambda _line: None)
+    is_over = wait_gone(child, 10)
+    send(child, signal.SIGKILL)
+    assert is_over
