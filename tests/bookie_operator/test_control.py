@@ -182,6 +182,16 @@ async def test_a_connection_with_former_credentials_is_closed(secure: Secure) ->
     await control.close()
 
 
+async def test_an_address_that_another_bookie_has_now_is_asked_as_that_ones(secure: Secure) -> None:
+    secure.certify()
+    control = GrpcControl(lambda: secure.folder)
+    now = secure.addressee
+    before = now._replace(meant=Identity(now.meant.cluster, "bookie-9", 1))
+    assert await control.health(before) is None
+    assert await control.health(now) is not None
+    await control.close()
+
+
 async def test_credentials_that_do_not_fit_together_are_no_credentials(secure: Secure) -> None:
     secure.certify()
     assert secure.folder is not None

@@ -51,11 +51,12 @@ class Control(Protocol):
 
 
 class _Line(NamedTuple):
-    """One connection, and what it was made with; other credentials make another one."""
+    """One connection, and what it was made with; what is made with other things is another one."""
 
     plane: ControlPlane
-    made_with: tuple[Path, int] | None
-    """Folder and generation of the credentials; None: plain."""
+    made_with: tuple[str, Path, int] | None
+    """The bookie whose certificate is expected, folder and generation of the credentials; None:
+    plain."""
 
 
 class GrpcControl:
@@ -112,7 +113,9 @@ class GrpcControl:
 
     async def _plane(self, to: Addressee) -> ControlPlane:
         folder = self._own_credentials() if to.has_tls else None
-        made_with = None if folder is None else (folder.directory, folder.generation)
+        made_with = None
+        if folder is not None:
+            made_with = (to.meant.bookie, folder.directory, folder.generation)
         line = self._lines.get(to.address)
         if line is not None and line.made_with != made_with:
             await self._lines.pop(to.address).plane.close()
