@@ -618,6 +618,13 @@ async def test_a_task_with_a_mistake_is_told_and_stops_no_other(lab: Lab) -> Non
     assert told["reason"] == "TaskInvalid" and "wrong: " in told["message"]
 
 
+async def test_a_mistake_that_cannot_be_told_stops_no_other_either(lab: Lab) -> None:
+    put_task(lab, "wrong", type="explode")
+    put_task(lab, "right")
+    lab.api.refuse("create", EVENT, "exceeded quota: count/events")
+    assert [task.metadata.name for task in await lab.platform.tasks()] == ["right"]
+
+
 async def test_a_tasks_status_is_published(lab: Lab) -> None:
     put_task(lab, "audit")
     status = TaskStatus(phase=TaskPhase.RUNNING, target="demo-audit-1")
