@@ -326,6 +326,20 @@ async def test_a_denied_login_is_made_anew(server: Server, api: DynamicApi) -> N
     assert server.headers == ["Bearer token-1", "Bearer token-2"]
 
 
+async def test_a_denied_login_without_a_token_is_made_anew_too(server: Server) -> None:
+    logins = []
+
+    async def log_in(configuration: Configuration) -> None:
+        configuration.host = server.url  # as a kubeconfig that has a client's certificate
+        logins.append(configuration)
+
+    connection = await ApiServer.connect(log_in)
+    connection.log_in_again()
+    await DynamicApi(connection, "fleet").get(POD, "a")
+    await connection.close()
+    assert len(logins) == 2
+
+
 async def test_a_new_login_leaves_requests_under_way_alone(
     server: Server, api: DynamicApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:

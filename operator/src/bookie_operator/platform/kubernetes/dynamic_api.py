@@ -77,7 +77,6 @@ class ApiServer:
         self._loaded_at = time.monotonic()
         """When the login was read last, in seconds of the monotonic clock; -inf: read it again."""
         self.dynamic = DynamicClient(client)
-        client.configuration.refresh_api_key_hook = self._refresh
 
     @classmethod
     async def connect(cls, load: Load = load_login) -> "ApiServer":
@@ -93,11 +92,13 @@ class ApiServer:
         """The next request asks for credentials first."""
         self._loaded_at = float("-inf")
 
-    async def _refresh(self, configuration: Configuration) -> None:
-        """Called by the client before each request."""
+    async def refresh(self) -> None:
+        """Log in again if that is due; to be called before each request. The client's own hook is
+        only called for logins with a token, and certificates expire as well."""
         if time.monotonic() - self._loaded_at <= LOGIN_MAX_AGE_S:
             return
         self._loaded_at = time.monotonic()
+        configuration = self._client.configuration
         await self._load(configuration)
         trusted = self._client.rest_client.ssl_context  # for connections made from now on
         if configuration.ssl_ca_cert:
@@ -206,6 +207,7 @@ class DynamicApi:
     async def _text(self, method: str, path: str, **more: Any) -> str:
         """What the server answers; DynamicApiError when it refuses."""
         try:
+            await self._server.refresh()
             response: aiohttp.ClientResponse = await self._server.dynamic.request(
                 method, path, serialize=False, _request_timeout=TIMEOUT, **more
             )
