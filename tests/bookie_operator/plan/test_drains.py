@@ -248,6 +248,11 @@ class TestHolding:
         made = after(seen(), look)
         assert moves(made) == [StopJob("demo-drain-bookie-4-1", "PossibleDataLoss")]
 
+    def test_a_job_that_runs_goes_on_to_its_end_while_paused(self) -> None:
+        look = seen(draining(), jobs=(drain_job(running=True),))
+        made = plan(cluster(replicas=4, paused=True), look, after(seen()).status)
+        assert moves(made) == [] and why_not(made) == "Paused"
+
     def test_a_restart_that_is_due_comes_first(self) -> None:
         made = plan(cluster(replicas=4, journalWriteData=True), seen(), SETTLED)
         assert why_not(made) == "OneActionAtATime"

@@ -48,9 +48,10 @@ WOULD_BREAK_ENSEMBLE: Final = "WouldBreakEnsemble"
 LEDGERS_REMAIN: Final = "LedgersRemain"
 DRAIN_FAILING: Final = "DrainFailing"
 _STOPS_JOBS: Final = frozenset(
-    {"Paused", "PossibleDataLoss", "LimboPresent", ROLLED_BACK, WOULD_BREAK_ENSEMBLE}
+    {"PossibleDataLoss", "LimboPresent", ROLLED_BACK, WOULD_BREAK_ENSEMBLE}
 )
-"""Refusals that end a running job; the others only keep the next step from being taken."""
+"""Refusals that end a running job; the others only keep the next step from being taken. While
+paused, jobs go on to their end, as those of every other kind do."""
 
 
 @dataclass(frozen=True, slots=True)
