@@ -203,6 +203,20 @@ async def test_nothing_starts_without_all_volumes(node: Node) -> None:
     assert not node.process().running
 
 
+async def test_an_end_that_was_expected_of_a_process_excuses_no_other_ones(node: Node) -> None:
+    node.kubelet.ensure(node.template)
+    with held(node.folders.bookie(B0) / "lock"):  # a person's command stops it meanwhile
+        os.kill(node.identity().pid, signal.SIGKILL)
+        await until(lambda: not node.process().running)
+        node.kubelet.expect_end(B0)
+    await until(lambda: node.process().running)
+    second = node.identity()
+    os.kill(second.pid, signal.SIGKILL)
+    await until(lambda: node.process().instance != str(second))
+    end = node.process().last_exit
+    assert end is not None and not end.is_planned
+
+
 async def test_the_next_operator_adopts_a_running_bookie(node: Node) -> None:
     node.kubelet.ensure(node.template)
     before = node.identity()

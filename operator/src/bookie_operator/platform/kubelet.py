@@ -234,6 +234,7 @@ class Kubelet:
     def _start(self, record: Record, volumes: Mapping[str, Volume], metadata_url: str) -> None:
         """Settings first, then the process, then its record. Blocking."""
         template = record.template
+        self._asked.discard(template.bookie_id)  # that was another process, and it is gone
         folder = self._folders.bookie(template.bookie_id)
         log = folder / "log.txt"
         if log.exists() and log.stat().st_size > LOG_BYTES_MAX:
