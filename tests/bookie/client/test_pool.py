@@ -256,6 +256,18 @@ async def test_what_was_answered_for_want_of_a_connection_is_not_sent_by_the_nex
     assert {body for _op, body in quick.server.requests} == {KEY + b"again"}
 
 
+async def test_what_was_given_up_before_there_was_a_connection_is_not_sent_by_it(
+    hasty: Bench,
+) -> None:
+    hellos: list[Envelope] = []
+    hasty.server.greet = lambda hello: hellos.append(hello) or ()  # type: ignore[func-returns-value]
+    assert await hasty.add(b"a") is Status.UNREACHABLE
+    hasty.server.writers[0].writelines(greeted(hellos[0]))
+    await hasty.until_ok()
+    assert hasty.server.connections == 1
+    assert {body for _op, body in hasty.server.requests} == {KEY + b"again"}
+
+
 async def test_a_bookie_that_moved_is_found_again(quick: Bench) -> None:
     assert await quick.add(b"a") is Status.OK
     await quick.server.stop()

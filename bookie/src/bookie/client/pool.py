@@ -119,11 +119,9 @@ class _Link:
         """The greeted connection; None while there is none that may carry requests."""
         self._connecting: asyncio.Task[None] | None = None
         """The connection attempt under way; None exactly when there is none."""
-        self._unsent: list[Message] = []
-        """Messages of requests that wait for `_connecting`."""
         self._requests: dict[int, tuple[_Request, Callable[..., None]]] = {}
-        """The requests under way by id, with the callbacks for their answers; at most
-        in_flight_requests_max of the settings."""
+        """The requests under way by id, oldest first, with the callbacks for their answers; at most
+        in_flight_requests_max of the settings. Without `_channel` they wait for `_connecting`."""
         self._in_flight_bytes = 0
         """Bytes of `_requests`; at most in_flight_bytes_max of the settings."""
         self._connected_at = 0.0
@@ -160,7 +158,6 @@ class _Link:
             else:
                 channel.send(request.message)
             return
-        self._unsent.append(request.message)
         if self._connecting is None:
             self._connecting = self._loop.create_task(self._connect())
 
@@ -184,9 +181,8 @@ class _Link:
         self._channel = channel
         self._connected_at = self._loop.time()
         self.outlived(self._addresses.meant(self._bookie_id).epoch)
-        unsent, self._unsent = self._unsent, []
-        for message in unsent:
-            channel.send(message)
+        for request, _on_reply in list(self._requests.values()):
+            channel.send(request.message)
 
     async def _open(self) -> Channel:
         address = await self._addresses.find(self._bookie_id, fresh=self._has_failed)
@@ -296,7 +292,6 @@ class _Link:
         self._retry_at = self._loop.time() + self._backoff_s
         self._backoff_s = min(self._backoff_s * 2, self._settings.backoff_max_s)
         self._has_failed = True
-        self._unsent.clear()
         requests, self._requests = self._requests, {}
         self._in_flight_bytes = 0
         for request, on_reply in requests.values():
