@@ -311,3 +311,20 @@ def test_who_stays_when_another_is_replaced_is_held_to_its_word() -> None:
     change(wire, 2, "bookie-3", *B[1:])
     assert wire.tap.pledged(B[1], L) == EntrySet.from_ids([3])
     assert wire.tap.pledged(B[0], L) == EntrySet.from_ids([1]), "before the change"
+
+
+def test_a_bookie_that_was_named_nowhere_meanwhile_may_have_forgotten_a_lac() -> None:
+    wire = Wire()
+    wire.add(0, 6, lac=5)
+    change(wire, 0, "bookie-3", *B[1:])
+    change(wire, 0, *B)
+    wire.read_lac(0)
+    assert wire.history.violations == []
+
+
+def test_a_bookie_that_an_earlier_fragment_names_may_not() -> None:
+    wire = Wire()
+    wire.add(0, 6, lac=5)
+    change(wire, 2, "bookie-3", *B[1:])
+    wire.read_lac(0)
+    assert len(wire.history.violations) == 1

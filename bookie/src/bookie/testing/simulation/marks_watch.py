@@ -43,8 +43,9 @@ class MarksWatch:
         self._seen: dict[str, tuple[frozenset[LedgerId], frozenset[LedgerId]]] = {}
         self._known: dict[LedgerId, LedgerMetadata | None] = {}
         """Metadata of marked ledgers at the last look."""
-        self._opened: dict[LedgerId, int] = {}
-        """Of marked ledgers: how many of its open ensembles were over at the last look."""
+        self._opened: dict[tuple[str, LedgerId, int], int] = {}
+        """By bookie, marked ledger and the bookie's life: how many of the ledger's open ensembles
+        were over when the mark was first seen."""
         self._excused: set[str] = set()
 
     def excuse(self, bookie: str) -> None:
@@ -74,16 +75,22 @@ class MarksWatch:
         self._known = {
             ledger_id: self._history.ledger(ledger_id).metadata for _name, ledger_id in self.marks()
         }
+        lives = {bookie.name: bookie.lives for bookie in self._bookies}
         self._opened = {
-            ledger_id: max(0, len(self._history.ledger(ledger_id).open_ensembles) - 1)
-            for ledger_id in self._known
+            (name, ledger_id, lives[name]): self._opened.get(
+                (name, ledger_id, lives[name]),
+                max(0, len(self._history.ledger(ledger_id).open_ensembles) - 1),
+            )
+            for name, ledger_id in self.marks()
         }
 
-    def _was_left_out(self, bookie: str, ledger_id: LedgerId) -> bool:
-        """Since the last look the ledger was OPEN with a last ensemble without the bookie."""
-        since = self._opened.get(ledger_id, 0)
+    def _was_left_out(self, bookie: SimBookie, ledger_id: LedgerId) -> bool:
+        """Since the mark was first seen the ledger was OPEN with a last ensemble without the
+        bookie, which may then take its time to make durable what it holds.
+        """
+        since = self._opened.get((bookie.name, ledger_id, bookie.lives), 0)
         ensembles = self._history.ledger(ledger_id).open_ensembles[since:]
-        return any(bookie not in ensemble for ensemble in ensembles)
+        return any(bookie.name not in ensemble for ensemble in ensembles)
 
     def _owed(self, metadata: LedgerMetadata, bookie: str) -> EntrySet:
         """What a bookie that lets go of its mark now was to hold already at the last look: a writer
@@ -147,7 +154,7 @@ class MarksWatch:
             if metadata is None:
                 continue
             is_early = ledger_id in limbo and not metadata.is_closed
-            if is_early and not self._was_left_out(bookie.name, ledger_id):
+            if is_early and not self._was_left_out(bookie, ledger_id):
                 self._history.violate(
                     f"{bookie.name} let go of its limbo mark of ledger {ledger_id}, which is "
                     f"{metadata.state.value}"

@@ -456,7 +456,8 @@ class Wiretap:
 
     def changed(self, before: LedgerMetadata | None, after: LedgerMetadata | None) -> None:
         """The store holds `after` in place of `before`: a writer's change takes back what others
-        than the members of both have acknowledged of the fragment that it begins.
+        than the members of both have acknowledged of the fragment that it begins, and from whom it
+        names nowhere the LAC that came with it.
         """
         if before is None or after is None or after.state is not LedgerState.OPEN:
             return
@@ -466,6 +467,8 @@ class Wiretap:
             if ledger_id == after.ledger_id and bookie not in staying:
                 first = after.last_fragment.first_entry_id
                 pledges.taken_back.update(i for i in pledges.acked if i >= first)
+                if not any(bookie in fragment.ensemble for fragment in after.fragments):
+                    pledges.lac = NO_ENTRY
 
     def has_acked(self, bookie: str, ledger_id: LedgerId) -> bool:
         return bool(self._of(bookie, ledger_id).acked)
