@@ -62,15 +62,23 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         tests=(MARKS + "test_what_the_index_had_no_space_to_delete_is_seen_until_it_is_deleted",),
     ),
     planted(
-        "a ledger that came back in memory alone is not written by the next checkpoint",
+        "a ledger is back in memory before a disk has that",
         stands_for=FULL,
         file=MAINTENANCE,
-        old="self.ledgers.give_back(revived)",
-        new="pass",
-        tests=(
-            MARKS + "test_a5_a_return_that_the_disk_had_no_space_for_is_durable_with_the_next_"
-            "checkpoint",
-        ),
+        old="            revived = [record for record in tried if record is not None]\n",
+        new="            revived = [record for record in tried if record is not None]\n"
+        "            for record in revived:\n"
+        "                self.ledgers.merge(record)\n",
+        tests=(MARKS + "test_a5_a_return_that_the_disk_had_no_space_for_is_none",),
+    ),
+    planted(
+        "a deleted ledger's loss is forgotten before a disk has deleted it",
+        stands_for=FULL,
+        file=MAINTENANCE,
+        old="[self.ledgers.bury(ledger_id) for ledger_id in ledger_ids]\n",
+        new="[self.ledgers.bury(ledger_id) for ledger_id in ledger_ids]\n"
+        "                self.ledgers.forget_losses(ledger_ids)\n",
+        tests=(MARKS + "test_a_deletion_that_found_no_space_leaves_the_loss_to_the_next_one",),
     ),
     planted(
         "a compaction that found no space forgets its garbage",

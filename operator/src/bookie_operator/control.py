@@ -51,16 +51,15 @@ class Control(Protocol):
 
 
 class _Line(NamedTuple):
-    """One connection, and what it was made with; what is made with other things is another one."""
+    """One connection, and what it was made with; other credentials make another one."""
 
     plane: ControlPlane
-    made_with: tuple[str, Path, int] | None
-    """The bookie whose certificate is expected, folder and generation of the credentials; None:
-    plain."""
+    made_with: tuple[Path, int] | None
+    """Folder and generation of the credentials; None: plain."""
 
 
 class GrpcControl:
-    """Control planes over gRPC, one connection per address."""
+    """Control planes over gRPC, one connection per bookie and address."""
 
     def __init__(
         self,
@@ -73,8 +72,9 @@ class GrpcControl:
         self._dial = dial
         self._folder: CredentialsFolder | None = None
         """The folder that was used last; None until a bookie with TLS was asked."""
-        self._lines: dict[str, _Line] = {}
-        """Connections by address, at most CONNECTIONS_MAX, open until `close`."""
+        self._lines: dict[tuple[str, str], _Line] = {}
+        """By address and bookie, whose certificate is expected: connections that stay open until
+        `close`, at most CONNECTIONS_MAX."""
 
     async def health(self, to: Addressee) -> Health | None:
         """The health of a bookie; None if it does not answer or its phase is not known here.
@@ -113,19 +113,18 @@ class GrpcControl:
 
     async def _plane(self, to: Addressee) -> ControlPlane:
         folder = self._own_credentials() if to.has_tls else None
-        made_with = None
-        if folder is not None:
-            made_with = (to.meant.bookie, folder.directory, folder.generation)
-        line = self._lines.get(to.address)
+        made_with = None if folder is None else (folder.directory, folder.generation)
+        key = to.address, to.meant.bookie
+        line = self._lines.get(key)
         if line is not None and line.made_with != made_with:
-            await self._lines.pop(to.address).plane.close()
+            await self._lines.pop(key).plane.close()
             line = None
         if line is None:
             while len(self._lines) >= CONNECTIONS_MAX:  # ports change with every restart
                 await self._lines.pop(next(iter(self._lines))).plane.close()
             dial = self._dial(None if folder is None else ClientTls(folder))
             plane = ControlPlane(to.address, bookie_id=to.meant.bookie, dial=dial)
-            line = self._lines[to.address] = _Line(plane, made_with)
+            line = self._lines[key] = _Line(plane, made_with)
         return line.plane
 
     def _own_credentials(self) -> CredentialsFolder:

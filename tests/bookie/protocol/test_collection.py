@@ -76,6 +76,14 @@ def test_a5_the_brake_holds_a_pass_that_would_drop_too_large_a_share() -> None:
     assert held.plan is None
 
 
+def test_a5_what_is_left_of_deleted_ledgers_needs_no_second_approval() -> None:
+    collected = collection()
+    looks = [look(at, MANY, range(30, 100), tombstones=range(20)) for at in (0, 1000)]
+    assert dropped(collected, *looks) == [(), ids(range(30))]
+    held, _plan = braked()
+    assert dropped(held, look(2000, MANY, tombstones=range(20))) == [ids(range(20))]
+
+
 def test_a5_few_ledgers_need_nobody_however_large_their_share() -> None:
     assert dropped(collection(), look(0, range(19)), look(1000, range(19)))[1] == ids(range(19))
 

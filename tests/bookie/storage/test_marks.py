@@ -350,17 +350,25 @@ def test_a5_a_tombstone_gives_way_to_limbo_durably_and_takes_the_entries_back(
     assert kit.after_power_cut().held(7) == ids((0, 4))
 
 
-def test_a5_a_return_that_the_disk_had_no_space_for_is_durable_with_the_next_checkpoint(
-    kit: StorageKit,
-) -> None:
+def test_a5_a_return_that_the_disk_had_no_space_for_is_none(kit: StorageKit) -> None:
     kit.storage.maintenance.delete_ledgers([L7])
-    kit.storage.maintenance.checkpoint()
     kit.sim.fail("commit", error=errno.ENOSPC)
     with pytest.raises(DiskFullError):
         kit.storage.maintenance.revive_ledgers([L7], epoch=3)
-    told = kit.storage.record(L7)
-    kit.storage.maintenance.checkpoint()
-    assert kit.after_power_cut().storage.record(L7) == told
+    record = kit.storage.record(L7)
+    assert record is not None and record.deleted
+    assert kit.storage.maintenance.revive_ledgers([L7], epoch=3) == 1
+    assert kit.after_power_cut().storage.limbo_ledgers() == [L7]
+
+
+def test_a_deletion_that_found_no_space_leaves_the_loss_to_the_next_one(kit: StorageKit) -> None:
+    kit.storage.maintenance.record_loss(L7, ids((3, 4)), reason="gone")
+    kit.sim.fail("commit", error=errno.ENOSPC)
+    with pytest.raises(DiskFullError):
+        kit.storage.maintenance.delete_ledgers([L7])
+    assert kit.storage.loss(L7) == ids((3, 4))
+    kit.storage.maintenance.delete_ledgers([L7])
+    assert not kit.after_power_cut().storage.loss(L7)
 
 
 def test_a5_a_ledger_that_came_back_is_collected_again(kit: StorageKit) -> None:

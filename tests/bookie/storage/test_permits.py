@@ -26,10 +26,11 @@ CHANGES: dict[str, Callable[[Ledgers], object]] = {
 }
 """All that changes what the ruling on an add looks at."""
 OTHERS = {
-    "revive": "of tombstones alone, which have no permit",
+    "revived": "asks",
     "finish_unchecked": "of what is refused, which has no permit",
     "note_losses": "no ruling on an add looks at it",
     "note_decisions": "no ruling on an add looks at it",
+    "forget_losses": "no ruling on an add looks at it",
     "retract": "no ruling on an add looks at it",
     "take_dirty": "of what no index has",
     "give_back": "of what no index has",

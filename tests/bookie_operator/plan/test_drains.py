@@ -253,6 +253,13 @@ class TestHolding:
         made = plan(cluster(replicas=4, paused=True), look, after(seen()).status)
         assert moves(made) == [] and why_not(made) == "Paused"
 
+    def test_a_possible_loss_ends_a_running_drain_while_paused_too(self) -> None:
+        lost = bookie("bookie-0", losses_recorded=1)
+        look = seen(lost, draining(), jobs=(drain_job(running=True),), seconds=11)
+        made = plan(cluster(replicas=4, paused=True), look, after(seen()).status)
+        assert moves(made) == [StopJob("demo-drain-bookie-4-1", "PossibleDataLoss")]
+        assert why_not(made) == "Paused"
+
     def test_a_restart_that_is_due_comes_first(self) -> None:
         made = plan(cluster(replicas=4, journalWriteData=True), seen(), SETTLED)
         assert why_not(made) == "OneActionAtATime"

@@ -205,11 +205,10 @@ async def test_nothing_starts_without_all_volumes(node: Node) -> None:
 
 async def test_an_end_that_was_expected_of_a_process_excuses_no_other_ones(node: Node) -> None:
     node.kubelet.ensure(node.template)
-    with held(node.folders.bookie(B0) / "lock"):  # a person's command stops it meanwhile
-        os.kill(node.identity().pid, signal.SIGKILL)
-        await until(lambda: not node.process().running)
-        node.kubelet.expect_end(B0)
-    await until(lambda: node.process().running)
+    first = node.identity()
+    os.kill(first.pid, signal.SIGKILL)  # before it could be asked to
+    await until(lambda: node.process().running and node.identity() != first)
+    node.kubelet.expect_end(B0, first)
     second = node.identity()
     os.kill(second.pid, signal.SIGKILL)
     await until(lambda: node.process().instance != str(second))

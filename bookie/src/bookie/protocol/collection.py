@@ -48,6 +48,7 @@ class CollectionLook:
     held: Sequence[LedgerId]
     """Ledgers of which the bookie holds more than a tombstone."""
     tombstones: Sequence[LedgerId]
+    """Deleted ledgers; of some of them more may be here, as their deletion found a disk full."""
     existing: AbstractSet[LedgerId]
     refusal: str = ""
 
@@ -109,10 +110,12 @@ class Collection:
             if look.began_s - since >= self._rules.grace_s
         ]
         self._approved &= frozenset(due)
-        waiting = [ledger_id for ledger_id in due if ledger_id not in self._approved]
+        # What is under a tombstone was to go before: its deletion only found a disk full.
+        settled = self._approved | frozenset(look.tombstones)
+        waiting = [ledger_id for ledger_id in due if ledger_id not in settled]
         if self._is_too_much(len(waiting), held=len(look.held)):
             self.plan = self._plan_for(waiting, held=len(look.held))
-            due = [ledger_id for ledger_id in due if ledger_id in self._approved]
+            due = [ledger_id for ledger_id in due if ledger_id in settled]
         else:
             self.plan = None
         self._check()

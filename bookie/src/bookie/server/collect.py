@@ -102,10 +102,17 @@ class Collector:
             is_tombstone = record is not None and record.deleted
             if is_tombstone:
                 tombstones.append(ledger_id)
-            # Under a tombstone there are entries only if their deletion found the disk full.
-            if not is_tombstone or self.storage.last_entry_id(ledger_id) != NO_ENTRY:
+            if not is_tombstone or self._is_half_deleted(ledger_id):
                 held.append(ledger_id)
         return held, tombstones
+
+    def _is_half_deleted(self, ledger_id: LedgerId) -> bool:
+        """Whether more than a tombstone is here of a deleted ledger: its deletion found a disk
+        full.
+        """
+        storage = self.storage
+        has_losses = not storage.loss(ledger_id).is_empty
+        return has_losses or storage.last_entry_id(ledger_id) != NO_ENTRY
 
     async def _refusal(self) -> str:
         """Why nothing may be collected now; empty when something may."""

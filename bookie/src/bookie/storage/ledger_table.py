@@ -156,27 +156,30 @@ class Ledgers:
             self.unchecked = None
 
     def bury(self, ledger_id: LedgerId) -> LedgerRecord:
-        """Replace a ledger's record by a tombstone, without limbo and without loss records."""
+        """Replace a ledger's record by a tombstone, without limbo. Its loss records stay until no
+        disk has them (`forget_losses`).
+        """
         record = self.records.get(ledger_id) or LedgerRecord(ledger_id)
-        self.losses.pop(ledger_id, None)
         return self.merge(replace(record, limbo=False, deleted=True))
 
-    def revive(self, ledger_id: LedgerId, epoch: int) -> LedgerRecord | None:
-        """Turn a tombstone into a ledger in limbo, for the caller to make durable; None when there
-        is no tombstone or it must stay.
+    def revived(self, ledger_id: LedgerId, epoch: int) -> LedgerRecord | None:
+        """A tombstone as a ledger in limbo; None when there is no tombstone or it must stay. The
+        caller makes the record durable, and merges it then: what a bookie took meanwhile for a
+        ledger that is a tombstone on the disk, the next open would drop.
         """
         known = self.records.get(ledger_id)
         if known is None or not known.deleted:
             return None
         revived = known.marked(max(epoch, known.mark_epoch))
-        if revived.deleted:
-            return None
-        self._put(revived)
-        return revived
+        return None if revived.deleted else revived
 
     def note_losses(self, losses: Iterable[Loss]) -> None:
         for loss in losses:
             self.losses[loss.ledger_id] = self.losses.get(loss.ledger_id, EMPTY) | loss.entries
+
+    def forget_losses(self, ledger_ids: Iterable[LedgerId]) -> None:
+        for ledger_id in ledger_ids:
+            self.losses.pop(ledger_id, None)
 
     def retract(self, ledger_id: LedgerId, entries: EntrySet) -> None:
         left = self.losses.get(ledger_id, EMPTY) - entries

@@ -381,6 +381,8 @@ class Maintenance:
             for directory, own in zip(self.directories, self._routed(tombstones), strict=True):
                 # Every directory has all loss records, so every directory forgets every ledger.
                 directory.forget(ledger_ids, own)
+            with self.lock:
+                self.ledgers.forget_losses(ledger_ids)
 
     def revive_ledgers(self, ledger_ids: Sequence[LedgerId], *, epoch: int) -> int:
         """Turn the tombstones of these ledgers into ledgers in limbo, marked by the boot `epoch`,
@@ -388,17 +390,14 @@ class Maintenance:
         their entries back. Blocking.
         """
         with self._operation(self._committing):
-            with self.lock:
-                tried = [self.ledgers.revive(ledger_id, epoch) for ledger_id in ledger_ids]
+            tried = [self.ledgers.revived(ledger_id, epoch) for ledger_id in ledger_ids]
             revived = [record for record in tried if record is not None]
-            try:
-                for directory, own in zip(self.directories, self._routed(revived), strict=True):
-                    if own:
-                        directory.write(records=own)
-            except BaseException:
+            for directory, own in zip(self.directories, self._routed(revived), strict=True):
+                if own:
+                    directory.write(records=own)
                 with self.lock:
-                    self.ledgers.give_back(revived)  # the next checkpoint writes them
-                raise
+                    for record in own:
+                        self.ledgers.merge(record)
         return len(revived)
 
     # ---- space ----------------------------------------------------------------------------------

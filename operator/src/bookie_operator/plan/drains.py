@@ -12,7 +12,7 @@ A drain's attempts are one bookie's and begin at 1 with the next one, and what e
 bookie's own count, not the job's report.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from bookie.ids import BookieId
@@ -50,8 +50,8 @@ DRAIN_FAILING: Final = "DrainFailing"
 _STOPS_JOBS: Final = frozenset(
     {"PossibleDataLoss", "LimboPresent", ROLLED_BACK, WOULD_BREAK_ENSEMBLE}
 )
-"""Refusals that end a running job; the others only keep the next step from being taken. While
-paused, jobs go on to their end, as those of every other kind do."""
+"""Refusals that end a running job; the others only keep the next step from being taken. A
+pause ends none: running jobs go on to their end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,14 +350,20 @@ class _Step:
             return self._refuse("OneActionAtATime", "waits for the next pass")
         return None
 
+    def _unpaused(self) -> Refusal | None:
+        """What besides a pause is in its way."""
+        gate = replace(self.gate, budget=replace(self.gate.budget, is_paused=False))
+        return replace(self, gate=gate)._refusal()
+
     def _refuse(self, predicate: str, message: str) -> Refusal:
         return Refusal(SCALE_DOWN, predicate, message, bookie=self.victim)
 
     def _held(self, refusal: Refusal) -> Drains:
         """The plan while the drain must wait; if writers need the bookie, it takes entries
         again."""
-        is_over = refusal.predicate in _STOPS_JOBS
-        actions = self._stops(refusal.predicate) if is_over else self._late()
+        stop = self._unpaused() if refusal.predicate == "Paused" else refusal
+        is_over = stop is not None and stop.predicate in _STOPS_JOBS
+        actions = self._stops(stop.predicate) if stop and is_over else self._late()
         health = _health_of(self.one)
         if refusal.predicate == WOULD_BREAK_ENSEMBLE and health is not None and health.draining:
             actions.append(DrainBookie(self.victim, cancel=True))

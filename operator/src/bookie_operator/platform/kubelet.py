@@ -99,8 +99,8 @@ class Kubelet:
         """What should run and what runs, by bookie; as stored on the disk."""
         self._held: set[BookieId] = set()
         """Bookies that are not started for now, whatever their record says."""
-        self._asked: set[BookieId] = set()
-        """Bookies whose process is being stopped: its end is no failure."""
+        self._asked: dict[BookieId, ProcessId] = {}
+        """Processes that are being stopped, by bookie: the end of such a one is no failure."""
         self.metadata_url: str | None = None
         """Address of the metadata store; None until it has one, and nothing starts before."""
 
@@ -128,9 +128,9 @@ class Kubelet:
         record = self._records.get(bookie_id)
         return record.process if record else None
 
-    def expect_end(self, bookie_id: BookieId) -> None:
-        """Note that its process is being stopped on purpose."""
-        self._asked.add(bookie_id)
+    def expect_end(self, bookie_id: BookieId, process: ProcessId) -> None:
+        """Note that this process of it is being stopped on purpose."""
+        self._asked[bookie_id] = process
 
     def hold(self, bookie_id: BookieId) -> None:
         """Do not start it again: it is to be forgotten, or its disks are worked on."""
@@ -208,8 +208,7 @@ class Kubelet:
         self._children.forget(process)
         now = self._clock()
         lasted = now - record.started_at if record.started_at is not None else None
-        is_planned = bookie_id in self._asked
-        self._asked.discard(bookie_id)
+        is_planned = self._asked.pop(bookie_id, None) == process
         ended = Exit(now, code, exit_reason(code), lasted, is_planned)
         row = 1 if lasted is not None and lasted >= STEADY else record.row + 1
         row = 0 if ended.is_graceful else row
@@ -234,7 +233,6 @@ class Kubelet:
     def _start(self, record: Record, volumes: Mapping[str, Volume], metadata_url: str) -> None:
         """Settings first, then the process, then its record. Blocking."""
         template = record.template
-        self._asked.discard(template.bookie_id)  # that was another process, and it is gone
         folder = self._folders.bookie(template.bookie_id)
         log = folder / "log.txt"
         if log.exists() and log.stat().st_size > LOG_BYTES_MAX:

@@ -316,7 +316,7 @@ class LocalPlatform:
         def work() -> None:
             with bookie_held(self._folders, bookie_id, grace_s=self.grace_s):
                 if process is not None:
-                    self._kubelet.expect_end(bookie_id)
+                    self._kubelet.expect_end(bookie_id, process)
                     stop(process, grace_s=self.grace_s)
                 then()
 

@@ -43,9 +43,9 @@ class MarksWatch:
         self._seen: dict[str, tuple[frozenset[LedgerId], frozenset[LedgerId]]] = {}
         self._known: dict[LedgerId, LedgerMetadata | None] = {}
         """Metadata of marked ledgers at the last look."""
-        self._opened: dict[tuple[str, LedgerId, int], int] = {}
-        """By bookie, marked ledger and the bookie's life: how many of the ledger's open ensembles
-        were over when the mark was first seen."""
+        self._opened: dict[tuple[str, LedgerId], tuple[int, int]] = {}
+        """By bookie and marked ledger: the life in which the mark was first seen, and how many of
+        the ledger's open ensembles were over then."""
         self._excused: set[str] = set()
 
     def excuse(self, bookie: str) -> None:
@@ -75,20 +75,27 @@ class MarksWatch:
         self._known = {
             ledger_id: self._history.ledger(ledger_id).metadata for _name, ledger_id in self.marks()
         }
-        lives = {bookie.name: bookie.lives for bookie in self._bookies}
-        self._opened = {
-            (name, ledger_id, lives[name]): self._opened.get(
-                (name, ledger_id, lives[name]),
-                max(0, len(self._history.ledger(ledger_id).open_ensembles) - 1),
-            )
-            for name, ledger_id in self.marks()
+        self._note_opened()
+
+    def _note_opened(self) -> None:
+        """A bookie that does not serve keeps what it had; a mark of a new life begins anew."""
+        lives = {bookie.name: bookie.lives for bookie in self._bookies if bookie.marked is not None}
+        marks = self.marks()
+        kept = {
+            (name, ledger_id): found
+            for (name, ledger_id), found in self._opened.items()
+            if name not in lives or (found[0] == lives[name] and (name, ledger_id) in marks)
         }
+        for name, ledger_id in marks - kept.keys():
+            over = max(0, len(self._history.ledger(ledger_id).open_ensembles) - 1)
+            kept[name, ledger_id] = lives[name], over
+        self._opened = kept
 
     def _was_left_out(self, bookie: SimBookie, ledger_id: LedgerId) -> bool:
         """Since the mark was first seen the ledger was OPEN with a last ensemble without the
         bookie, which may then take its time to make durable what it holds.
         """
-        since = self._opened.get((bookie.name, ledger_id, bookie.lives), 0)
+        _life, since = self._opened.get((bookie.name, ledger_id), (0, 0))
         ensembles = self._history.ledger(ledger_id).open_ensembles[since:]
         return any(bookie.name not in ensemble for ensemble in ensembles)
 

@@ -98,7 +98,13 @@ class ApiServer:
         if time.monotonic() - self._loaded_at <= LOGIN_MAX_AGE_S:
             return
         self._loaded_at = time.monotonic()
-        configuration = self._client.configuration
+        try:
+            await self._log_in(self._client.configuration)
+        except BaseException:
+            self.log_in_again()  # half a login is none
+            raise
+
+    async def _log_in(self, configuration: Configuration) -> None:
         await self._load(configuration)
         trusted = self._client.rest_client.ssl_context  # for connections made from now on
         if configuration.ssl_ca_cert:
