@@ -78,7 +78,7 @@ class MarksWatch:
         self._note_opened()
 
     def _note_opened(self) -> None:
-        """A bookie that does not serve keeps what it had; a mark of a new life begins anew."""
+        """A bookie that does not serve keeps what it had; of an earlier life nothing counts."""
         lives = {bookie.name: bookie.lives for bookie in self._bookies if bookie.marked is not None}
         marks = self.marks()
         kept = {
