@@ -32,6 +32,7 @@ PLACES: Final = {
     "charts/bookie-cluster/values.yaml": IMAGE,
     "examples/application.yaml": IMAGE,
     "operator/src/bookie_operator/model/cluster.py": IMAGE,
+    "operator/src/bookie_operator/model/repair_spec.py": IMAGE,
     "docs/kubernetes.md": rf"(\b(?:TAG=|VERSION=|name tag )){VERSION}",
     "docs/packages.md": rf"(-|VERSION=){VERSION}",
     ".github/ISSUE_TEMPLATE/bug.yml": rf'(placeholder: "|images ){VERSION}',
