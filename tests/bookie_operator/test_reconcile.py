@@ -267,14 +267,11 @@ async def test_a_permission_that_lacks_for_one_write_is_a_condition_until_it_is_
 ) -> None:
     await loop.settle()
 
-    async def denied(name: str, status: object) -> None:
-        raise ForbiddenError("bookietasks/status")
-
-    written, loop.platform.publish_task = loop.platform.publish_task, denied  # type: ignore[method-assign,assignment]
+    loop.platform.task_refusal = ForbiddenError("bookietasks/status")
     loop.platform.tasks_seen = [task("restart", bookie="bookie-9")]
     degraded = (await loop.run(2)).status.condition(ConditionType.DEGRADED)
     assert degraded is not None and degraded.message == "bookietasks/status"
-    loop.platform.publish_task = written  # type: ignore[method-assign]
+    loop.platform.task_refusal = None
     assert not (await loop.run(2)).status.is_true(ConditionType.DEGRADED)
 
 
@@ -518,10 +515,7 @@ async def test_events_that_a_quota_refuses_hold_up_no_repair(loop: Loop) -> None
 async def test_a_task_whose_status_cannot_be_written_holds_up_no_repair(loop: Loop) -> None:
     await loop.settle()
 
-    async def refused(name: str, status: object) -> None:
-        raise ForbiddenError("bookietasks/status")
-
-    loop.platform.publish_task = refused  # type: ignore[method-assign,assignment]
+    loop.platform.task_refusal = ForbiddenError("bookietasks/status")
     loop.platform.tasks_seen = [task("audit")]
     loop.control.healths["bookie-0"] = lost_one()
     await loop.run(3)
@@ -536,19 +530,16 @@ async def test_no_disk_goes_for_a_task_whose_status_could_not_be_written(
     await loop.settle()
     asked: list[str] = []
 
-    async def refused(name: str, status: object) -> None:
-        raise error("bookietasks/status")
-
     async def replaced(bookie_id: str, disk: str, *, uid: str) -> bool:
         asked.append(uid)
         return True
 
-    written, loop.platform.publish_task = loop.platform.publish_task, refused  # type: ignore[method-assign,assignment]
+    loop.platform.task_refusal = error("bookietasks/status")
     loop.platform.replace_volume = replaced  # type: ignore[method-assign,assignment]
     loop.platform.tasks_seen = [task("replace-disk", bookie="bookie-1", disk="ledger-0")]
     await loop.run(3)
     assert asked == []
-    loop.platform.publish_task = written  # type: ignore[method-assign]
+    loop.platform.task_refusal = None
     await loop.run(1)
     assert asked == ["bookie-1-ledger-0-uid"]
 
@@ -559,16 +550,13 @@ async def test_no_bookie_is_replaced_for_a_task_whose_status_could_not_be_writte
     """It names the volumes that go: without it the next pass would take the new ones."""
     await loop.settle()
 
-    async def refused(name: str, status: object) -> None:
-        raise UnavailableError("bookietasks/status")
-
-    written, loop.platform.publish_task = loop.platform.publish_task, refused  # type: ignore[method-assign,assignment]
+    loop.platform.task_refusal = UnavailableError("bookietasks/status")
     await loop.sessions["bookie-1"].close()
     loop.control.healths["bookie-1"] = None
     loop.platform.tasks_seen = [task("replace-bookie", bookie="bookie-1")]
     await loop.run(3)
     assert "PlannedAnew" not in {one.reason for one in loop.platform.events}, "it was not asked for"
-    loop.platform.publish_task = written  # type: ignore[method-assign]
+    loop.platform.task_refusal = None
     await loop.run(1)
     assert "PlannedAnew" in {one.reason for one in loop.platform.events}
 
@@ -579,14 +567,11 @@ async def test_nothing_is_restarted_for_a_task_whose_status_could_not_be_written
     """It names the process that goes: without it each one that comes would go as well."""
     await loop.settle()
 
-    async def refused(name: str, status: object) -> None:
-        raise UnavailableError("bookietasks/status")
-
-    written, loop.platform.publish_task = loop.platform.publish_task, refused  # type: ignore[method-assign,assignment]
+    loop.platform.task_refusal = UnavailableError("bookietasks/status")
     loop.platform.tasks_seen = [task("restart", bookie="bookie-1")]
     await loop.run(9)
     assert instance(loop, "bookie-1") == "bookie-1-1"
-    loop.platform.publish_task = written  # type: ignore[method-assign]
+    loop.platform.task_refusal = None
     await loop.run(1)
     assert instance(loop, "bookie-1") == "bookie-1-1+"
 
@@ -606,24 +591,18 @@ async def test_no_job_begins_for_a_task_whose_status_could_not_be_written(
     """It names the job: without it another one would begin as soon as that one has ended."""
     await loop.settle()
 
-    async def refused(name: str, status: object) -> None:
-        raise UnavailableError("bookietasks/status")
-
     loop.platform.jobs_seen["demo-audit-1"] = audited(began=loop.seconds)
-    written, loop.platform.publish_task = loop.platform.publish_task, refused  # type: ignore[method-assign,assignment]
+    loop.platform.task_refusal = UnavailableError("bookietasks/status")
     loop.platform.tasks_seen = [task(asked)]
     await loop.run(3)
     assert kinds(loop) == [JobKind.AUDIT]
-    loop.platform.publish_task = written  # type: ignore[method-assign]
+    loop.platform.task_refusal = None
     await loop.run(1)
     assert kinds(loop) == [JobKind.AUDIT, kind]
 
 
 async def test_a_job_that_is_due_waits_for_no_status_of_a_task(loop: Loop) -> None:
-    async def refused(name: str, status: object) -> None:
-        raise UnavailableError("bookietasks/status")
-
-    loop.platform.publish_task = refused  # type: ignore[method-assign,assignment]
+    loop.platform.task_refusal = UnavailableError("bookietasks/status")
     loop.platform.tasks_seen = [task("audit")]
     await loop.settle()
     assert kinds(loop) == [JobKind.AUDIT]

@@ -50,6 +50,8 @@ class FakePlatform:
     settling_fails: bool = False
     publishing_fails: bool = False
     denied: str = ""
+    task_refusal: BookieError | None = None
+    """What each write of a task's status ends with; None: it is taken."""
     disruptions_allowed: int | None = None
     clock: Callable[[], datetime] = lambda: at(0)
     """Of whoever signs certificates."""
@@ -204,6 +206,8 @@ class FakePlatform:
         return {"Service demo": UnavailableError("not now")} if self.settling_fails else {}
 
     async def publish_task(self, name: str, status: TaskStatus) -> None:
+        if self.task_refusal is not None:
+            raise self.task_refusal
         self.task_statuses[name] = status
 
     async def delete_task(self, name: str, *, uid: str) -> None:
