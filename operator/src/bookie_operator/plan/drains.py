@@ -362,8 +362,10 @@ class _Step:
         """The plan while the drain must wait; if writers need the bookie, it takes entries
         again."""
         stop = self._unpaused() if refusal.predicate == "Paused" else refusal
-        is_over = stop is not None and stop.predicate in _STOPS_JOBS
-        actions = self._stops(stop.predicate) if stop and is_over else self._late()
+        if stop is not None and stop.predicate in _STOPS_JOBS:
+            actions = self._stops(stop.predicate)
+        else:
+            actions = self._late()
         health = _health_of(self.one)
         if refusal.predicate == WOULD_BREAK_ENSEMBLE and health is not None and health.draining:
             actions.append(DrainBookie(self.victim, cancel=True))
