@@ -15,6 +15,7 @@ from bookie_operator.platform.kubernetes.api import (
     CLAIM,
     CLUSTER,
     CONFIG_MAP,
+    EVENT,
     JOB,
     NETWORK_POLICY,
     ROLE,
@@ -185,3 +186,14 @@ async def test_a_fence_of_our_own_is_nobody_elses_change() -> None:
     fenced = lab.api.the(STATEFUL_SET, names.set_name("demo", B0))
     assert fenced["spec"]["replicas"] == 0
     assert not lab.platform._keeper.noticed(STATEFUL_SET, fenced, is_gone=False)
+
+
+async def test_what_was_deleted_is_back_though_nobody_can_be_told() -> None:
+    lab = Lab()
+    await settled(lab)
+    gone = deepcopy(lab.api.the(SERVICE, "demo"))
+    lab.api.remove(SERVICE, "demo")
+    assert lab.platform._keeper.noticed(SERVICE, gone, is_gone=True)
+    lab.api.refuse("create", EVENT, "exceeded quota: count/events")
+    assert not await settled(lab)
+    assert lab.api.the(SERVICE, "demo")

@@ -4,9 +4,7 @@ A task names its cluster. When the operator first sees it, it makes the cluster 
 that the task is deleted with the cluster.
 """
 
-import logging
 from collections.abc import Sequence
-from typing import Final
 
 from bookie.errors import BookieError
 from pydantic import ValidationError
@@ -21,8 +19,6 @@ from bookie_operator.platform.kubernetes.claims import very
 from bookie_operator.platform.kubernetes.keeper import apply_each
 from bookie_operator.platform.kubernetes.ownership import owning_cluster
 from bookie_operator.platform.kubernetes.recorder import Recorder
-
-LOGGER: Final = logging.getLogger(__name__)
 
 
 class ClusterTasks:
@@ -50,15 +46,9 @@ class ClusterTasks:
             except ValidationError as error:  # one person's mistake stops nobody else's work
                 mistakes = "; ".join(mistakes_of(BookieTask, error))
                 what = f"{body['metadata']['name']}: {mistakes}"
-                await self._tell(what, cluster)
+                await self._recorder.tell(Event("TaskInvalid", what, type="Warning"), cluster)
         self._unbound = unbound
         return sorted(tasks, key=lambda task: task.metadata.name)
-
-    async def _tell(self, what: str, cluster: BookieCluster) -> None:
-        try:
-            await self._recorder.record(Event("TaskInvalid", what, type="Warning"), cluster)
-        except BookieError as error:  # an event is worth less than a look
-            LOGGER.warning("event not written: TaskInvalid of %s: %s", what, error)
 
     async def bind(self, cluster: BookieCluster) -> dict[str, BookieError]:
         """Makes those of the last look the cluster's own; what could not be, by kind and name."""

@@ -462,7 +462,8 @@ class KubernetesPlatform:
         failed |= await self._access.settle(cluster, in_use=self._jobs.accounts)
         failed |= await self._credentials.settle(cluster, self._seen, in_force.decision)
         for sentence in self._keeper.sentences():
-            await self.record(Event("ObjectRestored", sentence, type="Warning"))
+            event = Event("ObjectRestored", sentence, type="Warning")
+            await self._recorder.tell(event, self._cluster)
         return failed
 
     async def publish_task(self, name: str, status: TaskStatus) -> None:

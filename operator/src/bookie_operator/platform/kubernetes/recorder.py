@@ -6,8 +6,11 @@ remembering tells it again without a double; what repeats is counted up at most 
 
 import asyncio
 import hashlib
+import logging
 from datetime import UTC, datetime
 from typing import Final
+
+from bookie.errors import BookieError
 
 from bookie_operator.model.base import API_VERSION
 from bookie_operator.model.cluster import BookieCluster
@@ -15,6 +18,7 @@ from bookie_operator.plan.actions import Event
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import EVENT, Api, Object
 
+LOGGER: Final = logging.getLogger(__name__)
 COMPONENT: Final = "bookie-operator"
 MESSAGE_MAX: Final = 1024
 """Kubernetes drops events with longer messages."""
@@ -42,6 +46,15 @@ class Recorder:
         while len(self._told) >= REMEMBERED_MAX:
             self._told.pop(next(iter(self._told)))
         self._told[name] = now
+
+    async def tell(self, event: Event, cluster: BookieCluster) -> None:
+        """Record what a look or a write has noticed on its way: an event that the API server
+        refuses, by a quota or a webhook, must end neither.
+        """
+        try:
+            await self.record(event, cluster)
+        except BookieError as error:
+            LOGGER.warning("event not written: %s (%s: %s)", error, event.reason, event.message)
 
     async def _count_up(self, name: str, body: Object) -> None:
         known = await self._api.get(EVENT, name)
