@@ -93,10 +93,13 @@ async def of_ports(cluster: Cluster, bookies: Bookies) -> dict[str, Any]:
 
 
 async def write(cluster: Cluster) -> int:
-    """Closed and open ledgers; the entries that were acknowledged."""
+    """Closed and open ledgers; the entries that were acknowledged, by the victim too.
+
+    A bookie that has acknowledged nothing of a ledger has nothing to forget of it.
+    """
     async with Client(cluster.store) as client:
         for is_closed in (True, False):
-            writer = await client.create_ledger(ensemble_size=3, write_quorum=3, ack_quorum=2)
+            writer = await client.create_ledger(ensemble_size=3, write_quorum=3, ack_quorum=3)
             await writer.wait_acked(writer.append_many([b"x" * 100] * ENTRIES))
             await writer.close() if is_closed else writer.abandon()
     return 2 * ENTRIES
