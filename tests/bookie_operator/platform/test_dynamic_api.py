@@ -311,6 +311,38 @@ async def test_without_credentials_it_says_what_was_looked_for(kubeconfig: Path)
         await load_login(Configuration())
 
 
+@pytest.mark.parametrize("cut", ["", "{", "kind", "- a", KUBECONFIG[:40]])
+async def test_a_kubeconfig_that_is_half_written_is_read_again_later(
+    kubeconfig: Path, cut: str
+) -> None:
+    kubeconfig.write_text(cut)  # noqa: ASYNC240
+    with pytest.raises(UnavailableError, match="no credentials"):
+        await ApiServer.connect()
+    kubeconfig.write_text(KUBECONFIG)  # noqa: ASYNC240
+    await (await ApiServer.connect()).close()
+
+
+async def test_a_certificate_that_is_half_written_is_read_again_later(
+    server: Server, tmp_path: Path
+) -> None:
+    own = Authority.make(tmp_path, "ca").sign("operator", Role.OPERATOR)
+
+    async def log_in(configuration: Configuration) -> None:
+        await server.log_in(configuration)
+        if server.logins > 1:
+            configuration.cert_file, configuration.key_file = str(own.certificate), str(own.key)
+
+    connection = await ApiServer.connect(log_in)
+    whole = own.key.read_bytes()
+    own.key.write_bytes(whole[:20])
+    connection.log_in_again()
+    with pytest.raises(UnavailableError, match="expected a whole kubeconfig, certificate and key"):
+        await DynamicApi(connection, "fleet").get(POD, "a")
+    own.key.write_bytes(whole)
+    assert await DynamicApi(connection, "fleet").get(POD, "a") == {}
+    await connection.close()
+
+
 async def test_one_login_serves_many_requests(server: Server, api: DynamicApi) -> None:
     for _ in range(3):
         await api.get(POD, "a")

@@ -7,10 +7,12 @@ typed models: they drop what they do not know, and a server-side apply wants wha
 import json
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import aiohttp
+import yaml
 from bookie.errors import BookieError, UnavailableError
 from kubernetes.aio.client import ApiClient, Configuration
 from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
@@ -44,6 +46,10 @@ its pages."""
 _LACKS: Final = re.compile(r'User "[^"]*" cannot |is attempting to grant RBAC permissions')
 """How a server says that a right lacks. Quotas, policies and storage classes answer 403 as well."""
 
+_HALF_WRITTEN: Final = (yaml.YAMLError, ValueError, TypeError, OSError)
+"""What the loaders raise for a kubeconfig, a certificate or a key that is cut off; a file that is
+away between two others, and ssl.SSLError, are an OSError."""
+
 Moot = Callable[[int, Object], bool]
 """Says of the status and body of a refusal that the caller asked for nothing more."""
 Load = Callable[[Configuration], Awaitable[None]]
@@ -65,6 +71,19 @@ async def load_login(configuration: Configuration) -> None:
             ) from error
 
 
+@contextmanager
+def _reading_credentials() -> Iterator[None]:
+    """UnavailableError for files that cannot be read now: who rotates them writes one after the
+    other, and the next request reads them again."""
+    try:
+        yield
+    except _HALF_WRITTEN as error:
+        raise UnavailableError(
+            f"no credentials: found what cannot be read ({str(error) or type(error).__name__}), "
+            "expected a whole kubeconfig, certificate and key"
+        ) from error
+
+
 class ApiServer:
     """One API server for all namespaces: a pool of connections, logged in again now and then.
 
@@ -82,8 +101,10 @@ class ApiServer:
     async def connect(cls, load: Load = load_login) -> "ApiServer":
         configuration = Configuration()
         configuration.connection_pool_maxsize = CONNECTIONS_MAX
-        await load(configuration)
-        return cls(ApiClient(configuration), load)
+        with _reading_credentials():
+            await load(configuration)
+            client = ApiClient(configuration)
+        return cls(client, load)
 
     async def close(self) -> None:
         await self._client.close()
@@ -99,7 +120,8 @@ class ApiServer:
             return
         self._loaded_at = time.monotonic()
         try:
-            await self._log_in(self._client.configuration)
+            with _reading_credentials():
+                await self._log_in(self._client.configuration)
         except BaseException:
             self.log_in_again()  # half a login is none
             raise
