@@ -6,7 +6,10 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import astuple, replace
+from pathlib import Path
 
 import pytest
 from bookie.ids import EntryId
@@ -14,9 +17,12 @@ from bookie.protocol.admission import LedgerFacts
 from bookie.protocol.status import Status
 from bookie.repair.look import audit
 from bookie.server import operations
+from bookie.storage.ledger_log import LOG_DIRECTORY
 from bookie.storage.maintenance import Maintenance
 from bookie.storage.storage import Storage
 from bookie.testing.simulation import judge
+from bookie.testing.simulation.bookies import is_torn
+from bookie.testing.simulation.disk import MachineDisk
 from bookie.testing.simulation.loop import SimLoop, Stuck
 from bookie.testing.simulation.network import Network, Weather
 from bookie.testing.simulation.plan import Fault, Plan, Scale
@@ -46,12 +52,34 @@ def loop() -> SimLoop:
     return network.loop
 
 
-ONCE_FOUND_SOMETHING = [217, 1437, 4375, 7982, 12251, 15749, 18971, 19807, 20916]
+ONCE_FOUND_SOMETHING = [217, 1437, 4375, 4955, 7982, 12251, 15749, 18971, 19807, 20916]
 
 
 @pytest.mark.parametrize("seed", [3, 12, 13, 18, 23, 34, *ONCE_FOUND_SOMETHING])
 def test_the_product_keeps_every_rule(seed: int) -> None:
     assert simulate(plan_of(seed)).violations == ()
+
+
+@pytest.mark.parametrize(
+    ("left", "torn"),
+    [
+        (lambda disk: disk.image(lambda *_: True), True),
+        (lambda disk: disk.image(lambda *_: False), False),
+        (lambda disk: disk.kill(), False),
+    ],
+)
+def test_a_log_is_torn_where_a_power_cut_left_unsynced_bytes(
+    left: Callable[[MachineDisk], MachineDisk], torn: bool
+) -> None:
+    with closing(loop()) as machine:
+        disk, folder = MachineDisk(machine), Path("/d") / LOG_DIRECTORY
+    disk.make_directory(folder)
+    file = disk.create(folder / "1.log")
+    file.pwrite([b"synced"], 0)
+    file.fdatasync()
+    disk.sync_directory(folder)
+    file.pwrite([b"not"], 6)
+    assert is_torn(disk, left(disk)) is torn
 
 
 def test_the_same_plan_is_the_same_history() -> None:

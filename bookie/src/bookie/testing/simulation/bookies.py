@@ -20,6 +20,7 @@ from bookie.server.lifecycle import Bookie, ExitCode, Host
 from bookie.server.part_settings import boot_settings
 from bookie.server.settings import BookieSettings
 from bookie.server.state import Phase
+from bookie.storage.ledger_log import LOG_DIRECTORY
 from bookie.storage.space import SpaceMarks
 from bookie.testing.simulation.admin import AdminPort, NoProbes
 from bookie.testing.simulation.disk import CAPACITY_BYTES, MachineDisk
@@ -129,6 +130,9 @@ class SimBookie:
         not lost."""
         self.is_doomed = False
         """Whether a fault is in progress after which it will have forgotten entries."""
+        self.has_torn_log = False
+        """Whether a power cut in sync mode left a part of what its log had not synced: its next
+        boot cannot tell that from damage, and doubts everything (`TornLog`)."""
         self.lives = 0
         self.exit_code: int | None = None
         """Exit code of its last life; KILLED if the process did not end by itself."""
@@ -356,7 +360,9 @@ class SimBookie:
             self._has_served = True
             if self.mode == "memory" and not self.disk.lies:
                 self._stopped_uncleanly(self.name)
-        self.disk = image(self.disk)
+        former, self.disk = self.disk, image(self.disk)
+        if self.mode == "sync" and is_torn(former, self.disk):
+            self.has_torn_log = True
         if process is not None:
             self.exit_code = KILLED
             self._gone(process)
@@ -506,3 +512,16 @@ class SimBookie:
         self.disk.broken.clear()
         self.disk.capacity_bytes = CAPACITY_BYTES
         self.disk.lies = False
+
+
+def is_torn(former: MachineDisk, found: MachineDisk) -> bool:
+    """Whether of the unsynced bytes of a ledger log any are there after the power cut."""
+    if found.directories is former.directories:
+        return False  # killed: nothing that was written is lost
+    for path, directory in former.directories.items():
+        if path.name == LOG_DIRECTORY:
+            for name, inode in directory.durable.items():
+                after = found.directories[path].seen.get(name)
+                if inode.pending and after is not None and after.seen != inode.durable:
+                    return True
+    return False

@@ -145,15 +145,23 @@ class Judge:
         except BookieError as error:
             if self._is_over(f"ledger {ledger_id} cannot be closed", error):
                 return True
-            if not self._plan.keeps_budget and self._waited_s() > ACCEPT_S:
-                await self._accept(cluster, ledger_id)
+            if self._waited_s() > ACCEPT_S:
+                await self._decide(cluster, ledger_id)
             return False
         self._history.opened(ledger_id, reader.last_entry_id)
         return True
 
+    async def _decide(self, cluster: Cluster, ledger_id: LedgerId) -> None:
+        """A person decides where the product leaves it to one: beyond the budget, and where a torn
+        log makes a bookie doubt what it has. In that case nothing acknowledged may be lost."""
+        if not self._plan.keeps_budget:
+            self._shared.lossy.add(ledger_id)
+            self._history.ledger(ledger_id).end_accepted = True
+        elif not any(bookie.has_torn_log for bookie in self._bookies):
+            return
+        await self._accept(cluster, ledger_id)
+
     async def _accept(self, cluster: Cluster, ledger_id: LedgerId) -> None:
-        self._shared.lossy.add(ledger_id)
-        self._history.ledger(ledger_id).end_accepted = True
         try:
             decision = await accept_loss(cluster, ledger_id, by="judge", reason="beyond the budget")
         except BookieError as error:
