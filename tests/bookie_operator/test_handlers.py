@@ -24,6 +24,7 @@ from bookie_operator.handlers import (
 from bookie_operator.platform.kubernetes.api import (
     CLAIM,
     CLUSTER,
+    POD,
     STATEFUL_SET,
     TASK,
     Kind,
@@ -161,6 +162,25 @@ async def test_a_cluster_with_a_wrong_spec_can_be_deleted() -> None:
     lab.api.edit(CLUSTER, "demo", lambda tree: tree["spec"].update(replicas=0, storage="none"))
     await taken_down(lab)
     assert lab.pod() is None and len(lab.api.all(CLAIM)) == 3
+
+
+async def test_a_cluster_can_be_deleted_though_the_name_of_a_set_is_taken() -> None:
+    lab = Lab()
+    await lab.reach_metadata()
+    await lab.make_volumes()  # kept by an earlier cluster of the name
+    spec = {"replicas": 1, "template": {"metadata": {}, "spec": {"containers": []}}}
+    lab.api.put(STATEFUL_SET, {"metadata": {"name": "demo-bookie-0"}, "spec": spec})
+    await taken_down(lab)
+    assert lab.api.the(STATEFUL_SET, "demo-bookie-0")["spec"]["replicas"] == 1
+
+
+async def test_a_cluster_can_be_deleted_though_a_pod_has_lost_its_set() -> None:
+    lab = Lab()
+    await lab.run_bookie()
+    lab.api.remove(STATEFUL_SET, "demo-bookie-0")  # kubectl delete --cascade=orphan
+    lab.api.edit(POD, "demo-bookie-0-0", lambda one: one["metadata"].pop("ownerReferences"))
+    await taken_down(lab)
+    assert lab.pod() is None
 
 
 async def test_an_outage_while_taking_down_is_waited_for() -> None:

@@ -4,7 +4,7 @@ What it knew is gone; the next one begins from the status that was published las
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from copy import copy, deepcopy
 from dataclasses import replace
 from typing import Any
@@ -15,12 +15,19 @@ from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.store import BookieInfo, MetadataStore
 from bookie.wire.admin.health import Phase
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.reports import AuditReport, DrainReport, RepairReport
+from bookie_operator.model.reports import (
+    AuditReport,
+    DrainReport,
+    MendReport,
+    RepairReport,
+    ScrubReport,
+)
+from bookie_operator.model.task import TaskPhase
 from bookie_operator.observe import Observer
 from bookie_operator.observed import JobKind
 from bookie_operator.reconcile import Reconciler
 from fake_platform import FakeControl, FakePlatform
-from operator_scenes import at, bookie, cluster, fix_request
+from operator_scenes import at, bookie, cluster, fix_request, task
 
 B0, B3 = BookieId("bookie-0"), BookieId("bookie-3")
 
@@ -110,6 +117,10 @@ class World:
             match job.kind:
                 case JobKind.AUDIT:
                     done = replace(done, report=AuditReport(ok=1))
+                case JobKind.SCRUB:
+                    done = replace(done, report=ScrubReport())
+                case JobKind.MEND:
+                    done = replace(done, report=MendReport())
                 case JobKind.REPAIR:
                     done = replace(done, report=RepairReport(entries_copied=7))
                     self.control.healths[B0] = self.unclean(0)
@@ -161,14 +172,36 @@ async def test_an_operator_killed_anywhere_does_everything_once(
     settled = World()
     await settled.settle()
     begin(settled)
+    async for world in killed_anywhere(settled, after=after):
+        check(world, told)
+
+
+async def killed_anywhere(settled: World, *, after: bool) -> AsyncIterator[World]:
+    """A world for each call at which the operator ends, some passes after the next one began."""
     for at_call in range(500):
         world = settled.copy()
         survived = await world.live(Deaths(at_call, after=after), 4)
         await world.live(Deaths(10**6, after=False), 6)
-        check(world, told)
+        yield world
         if survived:
             return
     pytest.fail("more calls than expected")
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("asked", ["audit", "scrub", "repair"])
+async def test_a_task_has_its_job_once_wherever_the_operator_is_killed(
+    asked: str, after: bool
+) -> None:
+    settled = World()
+    await settled.settle()
+    jobs = len(settled.platform.jobs_seen)
+    settled.platform.tasks_seen = [task(asked)]
+    async for world in killed_anywhere(settled, after=after):
+        [one] = world.platform.tasks_seen
+        assert one.status.phase is TaskPhase.SUCCEEDED, one.status.message
+        own = [name for name in world.platform.jobs_seen if name == one.status.target]
+        assert own and len(world.platform.jobs_seen) <= jobs + 2  # an audit follows a repair
 
 
 def check(world: World, told: tuple[str, ...]) -> None:

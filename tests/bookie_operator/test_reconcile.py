@@ -601,6 +601,20 @@ async def test_no_job_begins_for_a_task_whose_status_could_not_be_written(
     assert kinds(loop) == [JobKind.AUDIT, kind]
 
 
+@pytest.mark.parametrize("asked", ["audit", "scrub", "repair"])
+async def test_a_task_whose_job_is_refused_once_gets_it_later(loop: Loop, asked: str) -> None:
+    await loop.settle()
+    loop.platform.jobs_seen["demo-audit-1"] = audited(began=loop.seconds)
+    loop.platform.tasks_seen = [task(asked)]
+    loop.platform.job_refusal = UnavailableError("exceeded quota")
+    await loop.run(2)
+    loop.platform.job_refusal = None
+    loop.seconds += 60
+    await loop.run(2)
+    [one] = loop.platform.tasks_seen
+    assert one.status.phase == "Running" and one.status.target in loop.platform.jobs_seen
+
+
 async def test_a_job_that_is_due_waits_for_no_status_of_a_task(loop: Loop) -> None:
     loop.platform.task_refusal = UnavailableError("bookietasks/status")
     loop.platform.tasks_seen = [task("audit")]

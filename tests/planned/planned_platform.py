@@ -17,7 +17,7 @@ from bookie_operator.errors import PreconditionError
 from bookie_operator.model.cluster import BookieCluster, ClusterSpec
 from bookie_operator.model.reports import message_of
 from bookie_operator.model.status import ClusterStatus
-from bookie_operator.model.task import BookieTask, TaskStatus
+from bookie_operator.model.task import BookieTask
 from bookie_operator.observed import Bookie, Job, NamedSecret
 from bookie_operator.plan.actions import (
     BookieTemplate,
@@ -272,10 +272,10 @@ class SimPlatform:
         """Nothing surrounds simulated bookies."""
         return {}
 
-    async def publish_task(self, name: str, status: TaskStatus) -> None:
-        if name not in self._tasks:
-            raise UnavailableError(f"there is no task {name}")
-        self._tasks[name] = self._tasks[name].model_copy(update={"status": status})
+    async def publish_task(self, task: BookieTask) -> None:
+        if task.metadata.name not in self._tasks:
+            raise UnavailableError(f"there is no task {task.metadata.name}")
+        self._tasks[task.metadata.name] = task
 
     async def delete_task(self, name: str, *, uid: str) -> None:
         self._tasks.pop(name, None)

@@ -52,6 +52,8 @@ class FakePlatform:
     denied: str = ""
     task_refusal: BookieError | None = None
     """What each write of a task's status ends with; None: it is taken."""
+    job_refusal: BookieError | None = None
+    """What each start of a job ends with; None: it starts."""
     disruptions_allowed: int | None = None
     clock: Callable[[], datetime] = lambda: at(0)
     """Of whoever signs certificates."""
@@ -135,6 +137,8 @@ class FakePlatform:
         return True
 
     async def start_job(self, job: StartJob) -> bool:
+        if self.job_refusal is not None:
+            raise self.job_refusal
         if job.name in self.jobs_seen:
             return False
         self.shown[job.name] = job.shows
@@ -205,10 +209,12 @@ class FakePlatform:
         self.disruptions_allowed = status.disruptions_allowed
         return {"Service demo": UnavailableError("not now")} if self.settling_fails else {}
 
-    async def publish_task(self, name: str, status: TaskStatus) -> None:
+    async def publish_task(self, task: BookieTask) -> None:
         if self.task_refusal is not None:
             raise self.task_refusal
-        self.task_statuses[name] = status
+        self.task_statuses[task.metadata.name] = task.status
+        names = [one.metadata.name for one in self.tasks_seen]
+        self.tasks_seen[names.index(task.metadata.name)] = task
 
     async def delete_task(self, name: str, *, uid: str) -> None:
         self.tasks_seen = [task for task in self.tasks_seen if task.metadata.name != name]

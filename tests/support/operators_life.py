@@ -16,7 +16,6 @@ from typing import Any, Final
 import yaml
 from bookie_operator.handlers import KEPT, PARTS
 from bookie_operator.model.status import ClusterStatus
-from bookie_operator.model.task import TaskStatus
 from bookie_operator.model.tls import IssuerKind
 from bookie_operator.plan.actions import Event, MakeAuthority, RemoveBookie
 from bookie_operator.platform.kubernetes.api import (
@@ -137,7 +136,8 @@ async def people(judge: Judge) -> None:
     body = {"metadata": {"name": "once"}, "spec": {"cluster": "demo", "type": "audit"}}
     task = lab.api.put(TASK, body)
     await in_pass(lab)
-    await lab.platform.publish_task("once", TaskStatus())
+    for one in await lab.platform.tasks():
+        await lab.platform.publish_task(one)
     for platform in (lab.platform, lab.restarted()):
         await platform.record(Event("TaskDone", "an audit has ended"))
     await lab.platform.publish(lab.cluster.model_copy(update={"status": ClusterStatus()}))

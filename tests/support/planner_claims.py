@@ -16,9 +16,16 @@ from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.condition_types import Condition
 from bookie_operator.model.incidents import Incident, IncidentOutcome
 from bookie_operator.model.status import ClusterStatus
+from bookie_operator.model.task import TaskPhase
 from bookie_operator.observed import Observed
 from bookie_operator.plan import planner
-from bookie_operator.plan.actions import Destructive, bookie_of
+from bookie_operator.plan.actions import (
+    ApproveCollection,
+    ApproveCookieFix,
+    Destructive,
+    bookie_of,
+)
+from bookie_operator.plan.disks import OPERATOR
 from bookie_operator.plan.failures import ACTION_FAILED
 from bookie_operator.plan.planner import Plan
 from bookie_operator.plan.report import READY_STATES
@@ -46,6 +53,7 @@ def check(made: Plan, cluster: BookieCluster, observed: Observed, previous: Clus
     taking = [action for action in made.actions if isinstance(action, Destructive)]
     assert len(taking) <= 1, f"more than one destructive action: {taking}"
     _check_subjects(made, bookies=_bookies_of(cluster, observed, previous))
+    _check_failed_tasks(made, observed)
     twice = [
         once for once, count in Counter(e.once for e in made.events if e.once).items() if count > 1
     ]
@@ -73,6 +81,20 @@ def _check_subjects(made: Plan, *, bookies: set[str]) -> None:
     subjects = {bookie_of(action) for action in made.actions}
     subjects |= {one.bookie for one in (*made.refusals, *made.status.blocked)}
     assert subjects <= {"", *bookies}, f"nobody knows {subjects - bookies}"
+
+
+def _check_failed_tasks(made: Plan, observed: Observed) -> None:
+    """What a task asks for is not done in the pass that says that it has failed."""
+    for task in observed.tasks:
+        status = made.tasks.get(task.metadata.name)
+        if status is None or status.phase is not TaskPhase.FAILED:
+            continue
+        for action in made.actions:
+            assert task.metadata.name not in getattr(action, "asked_by", ()), action
+            if isinstance(action, ApproveCookieFix | ApproveCollection):
+                is_by_person = action.approved_by != OPERATOR
+                asked = (task.spec.bookie, task.spec.plan_id)
+                assert (action.bookie_id, action.plan_id) != asked or not is_by_person, action
 
 
 def _check_generations(status: ClusterStatus, *, generation: int) -> None:

@@ -16,7 +16,7 @@ from bookie_operator.control import Control
 from bookie_operator.errors import ForbiddenError, NameTakenError, PreconditionError
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus
-from bookie_operator.model.task import TaskStatus
+from bookie_operator.model.task import BookieTask
 from bookie_operator.observe import Observer
 from bookie_operator.observed import Failure, Observed
 from bookie_operator.plan.actions import (
@@ -94,7 +94,10 @@ class Reconciler:
         await self._publish(cluster, made.status)
         await self._settle(cluster, made.status)
         unwritten = [
-            name for name, task in made.tasks.items() if not await self._publish_task(name, task)
+            task.metadata.name
+            for task in observed.tasks
+            if (status := made.tasks.get(task.metadata.name)) is not None
+            and not await self._publish_task(task.model_copy(update={"status": status}))
         ]
         await self._tell([event for event in made.events if not event.once])
         done = await self._act(_without(made, unwritten, observed), observed)
@@ -182,16 +185,16 @@ class Reconciler:
             if not isinstance(why, ForbiddenError):
                 await self._tell([Event(SETTLE_FAILED, f"{name}: {why}", type="Warning")])
 
-    async def _publish_task(self, name: str, status: TaskStatus) -> bool:
+    async def _publish_task(self, task: BookieTask) -> bool:
         """Write a task's status; False if that failed. The next pass tries again, and other tasks
         do not wait for it."""
         try:
-            await self._platform.publish_task(name, status)
+            await self._platform.publish_task(task)
             return True
         except ForbiddenError as error:
             self._forbidden = str(error)
         except BookieError as error:
-            log.warning("the status of task %s is not written: %s", name, error)
+            log.warning("the status of task %s is not written: %s", task.metadata.name, error)
         return False
 
     async def _tell(self, events: Sequence[Event]) -> None:

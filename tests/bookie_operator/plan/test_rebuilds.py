@@ -197,3 +197,10 @@ def test_one_that_is_not_seen_is_given_up_once_its_bookie_had_time_to_stop_and_i
     made = story.seen(away(), seconds=5 + seconds)
     assert (bool(started(made)), bool(bookies_started(made))) == (not is_over, is_over)
     assert story.task.phase is (TaskPhase.FAILED if is_over else TaskPhase.RUNNING)
+
+
+def test_a_rebuild_that_release_0_1_0_began_is_found_again() -> None:
+    asked = task("index-rebuild", name="once", bookie="bookie-1")
+    own = asked.metadata.model_copy(update={"uid": "u1"})
+    name = rebuild_job(asked.model_copy(update={"metadata": own}))
+    assert name == "demo-index-5498e79c29d2"  # as that release names it

@@ -16,13 +16,15 @@ from bookie_operator.plan.actions import (
     Action,
     ApproveCollection,
     ApproveCookieFix,
+    ReplaceVolume,
     StartJob,
     StopJob,
 )
 from bookie_operator.plan.passes import Pass
+from bookie_operator.plan.planner import Plan, plan
 from bookie_operator.plan.rereplications import Rereplications
 from bookie_operator.plan.tasks import task_statuses
-from operator_scenes import at, bookie, cluster, fix_request, observed, task
+from operator_scenes import at, audited, bookie, cluster, fix_request, observed, task
 
 B0, B1 = BookieId("bookie-0"), BookieId("bookie-1")
 TARGET = "demo-job-1"
@@ -35,8 +37,8 @@ KINDS = {
 every = pytest.mark.parametrize("kind", KINDS)
 
 
-def bound(kind: JobKind) -> BookieTask:
-    status = TaskStatus(phase=TaskPhase.RUNNING, started_at=at(1), target=TARGET)
+def bound(kind: JobKind, target: str = TARGET) -> BookieTask:
+    status = TaskStatus(phase=TaskPhase.RUNNING, started_at=at(1), target=target)
     return KINDS[kind].model_copy(update={"status": status})
 
 
@@ -83,12 +85,17 @@ def test_a_repair_is_bound_to_that_of_its_own_bookie() -> None:
 
 
 @every
-def test_a_job_that_could_not_be_made_is_waited_for_while_it_is_tried_again(kind: JobKind) -> None:
-    one = bound(kind)
-    for actions in ((start(kind),), (STOP, start(kind), start(kind, "other"))):
-        assert after(one, actions=actions) == one.status
+def test_a_job_that_could_not_be_made_is_waited_for_until_it_is(kind: JobKind) -> None:
+    name = "demo-bookie-0-2-1" if kind is JobKind.REPAIR else f"demo-{kind.value}-1"
+    one = bound(kind, target=name)
+    for actions in ((), (STOP,), (start(kind, name),)):
+        assert after(one, LIMBO, actions=actions) == one.status
+
+
+@every
+def test_a_job_that_is_not_the_next_one_has_been_there_and_is_gone(kind: JobKind) -> None:
     for actions in ((), (StopJob(TARGET, "why"),), (start(kind, "other"),)):
-        status = after(one, actions=actions)
+        status = after(bound(kind), LIMBO, actions=actions)
         assert (status.phase, status.message) == ("Failed", f"job {TARGET} is gone")
         assert status.finished_at == at(30)
 
@@ -242,3 +249,53 @@ def test_an_approval_ends_with_the_boot_that_it_was_for(
     assert given.message.startswith(running) and given.phase.is_final is bool(running)
     assert (given.phase is TaskPhase.SUCCEEDED) is (running == "the fix was made")
     assert given.finished_at == (at(30) if running else None)
+
+
+FIVE, FOUR = cluster(replicas=5), cluster(replicas=4)
+PLAIN = cluster(tls={"mode": "Off"})
+B4 = BookieId("bookie-4")
+LEAVES = bookie(B4, phase=Phase.DRAINING, draining=True, ledgers_naming_it=7)
+ASKS = bookie(B4, phase=Phase.AWAITING_APPROVAL, epoch=2, reason="DiskReplaced", fix=fix_request())
+HOLDS = bookie(B4, collection_plan_id="p", collection_held="many")
+
+
+def while_it_leaves(asked: BookieTask, seen: Bookie) -> Plan:
+    """A plan for a cluster of which bookie-4 is not wanted any more."""
+    settled = plan(FIVE, observed(of=FIVE, jobs=[audited()], seconds=2), ClusterStatus()).status
+    look = observed(seen, of=FOUR, jobs=[audited()], tasks=[asked], seconds=5)
+    return plan(FOUR, look, settled)
+
+
+@pytest.mark.parametrize(
+    ("asked", "seen", "done"),
+    [
+        (task("approve-cookie-fix", bookie=B4, planId="plan-1"), ASKS, ApproveCookieFix),
+        (
+            task("approve-collection", bookie=B4, planId="p", approvedBy="ann"),
+            HOLDS,
+            ApproveCollection,
+        ),
+    ],
+)
+def test_a_bookie_that_leaves_may_need_an_approval(
+    asked: BookieTask, seen: Bookie, done: type[Action]
+) -> None:
+    made = while_it_leaves(asked, seen)
+    assert made.tasks["task-1"].phase is TaskPhase.RUNNING
+    assert any(isinstance(one, done) for one in made.actions)
+
+
+def test_no_disk_is_replaced_of_a_bookie_that_leaves() -> None:
+    made = while_it_leaves(task("replace-disk", bookie=B4, disk="ledger-0"), LEAVES)
+    assert made.tasks["task-1"].phase is TaskPhase.FAILED
+    assert "bookie-4 leaves the cluster" in made.tasks["task-1"].message
+    assert not any(isinstance(one, ReplaceVolume) for one in made.actions)
+
+
+@pytest.mark.parametrize("asked", ["audit", "scrub", "accept-loss"])
+def test_nothing_is_done_for_a_task_that_has_failed(asked: str) -> None:
+    wish = {"ledger": 5, "reason": "power cut", "approvedBy": "ann"} if "loss" in asked else {}
+    look = observed(of=PLAIN, jobs=[audited()], tasks=[task(asked, bookie="bookie-9", **wish)])
+    made = plan(PLAIN, look, ClusterStatus())
+    assert made.tasks["task-1"].message == "the cluster has no bookie bookie-9"
+    assert not any(isinstance(one, StartJob) for one in made.actions)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from bookie.cli.summary import SUMMARY_BYTES_MAX
+from bookie.errors import UnavailableError
 from bookie.ids import BookieId
 from bookie.repair.engine.driver_pod import DriverPod
 from bookie_operator.model.reports import (
@@ -53,6 +54,15 @@ async def test_a_job_that_runs_knows_what_it_is_for() -> None:
     found = await the_job(await started(attempt=3))
     assert (found.kind, found.bookie, found.boot_epoch) == (JobKind.REPAIR, "bookie-0", 2)
     assert (found.attempt, found.running, found.started_at) == (3, True, at(0))
+
+
+async def test_a_job_of_an_earlier_cluster_of_the_name_is_none_of_this_one() -> None:
+    """The garbage collector takes it away some time after that cluster."""
+    lab = await started()
+    lab.api.edit(JOB, NAME, lambda one: one["metadata"]["ownerReferences"][0].update(uid="earlier"))
+    assert list(await lab.platform.jobs()) == []
+    with pytest.raises(UnavailableError, match="of an earlier BookieCluster demo"):
+        await lab.platform.start_job(repair_job())
 
 
 async def test_a_repairs_counts_come_back() -> None:

@@ -628,8 +628,19 @@ async def test_a_mistake_that_cannot_be_told_stops_no_other_either(lab: Lab) -> 
 async def test_a_tasks_status_is_published(lab: Lab) -> None:
     put_task(lab, "audit")
     status = TaskStatus(phase=TaskPhase.RUNNING, target="demo-audit-1")
-    await lab.platform.publish_task("audit", status)
+    [task] = await lab.platform.tasks()
+    await lab.platform.publish_task(task.model_copy(update={"status": status}))
     assert (await lab.platform.tasks())[0].status == status
+
+
+async def test_a_task_made_again_under_a_name_gets_no_status_of_the_one_before(lab: Lab) -> None:
+    put_task(lab, "once", type="audit")
+    [task] = await lab.platform.tasks()
+    lab.api.remove(TASK, "once")  # kubectl replace --force: a task cannot be changed
+    put_task(lab, "once", type="scrub")
+    with pytest.raises(PreconditionError, match="another one by now"):
+        await lab.platform.publish_task(task)
+    assert "status" not in lab.api.the(TASK, "once")
 
 
 async def test_a_status_is_published_for_the_object_that_was_read(lab: Lab) -> None:

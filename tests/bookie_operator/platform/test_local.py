@@ -309,7 +309,9 @@ async def test_a_task_with_the_name_of_one_that_was_deleted_begins_anew(
     folder = LocalFolders(tmp_path).tasks
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "look.yaml").write_text(LOOK)
-    await platform.publish_task("look", TaskStatus(phase=TaskPhase.SUCCEEDED))
+    [task] = await platform.tasks()
+    ended = TaskStatus(phase=TaskPhase.SUCCEEDED)
+    await platform.publish_task(task.model_copy(update={"status": ended}))
     await platform.delete_task("look", uid="")
     (folder / "look.yaml").write_text(LOOK)
     assert [task.status.phase for task in await platform.tasks()] == [TaskPhase.PENDING]

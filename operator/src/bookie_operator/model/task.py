@@ -1,5 +1,6 @@
 """BookieTask: a person asks for one operation on a cluster; the object keeps the outcome."""
 
+from collections.abc import Collection
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Final, Literal, Self
@@ -80,6 +81,9 @@ _BOOKIELESS: Final = (
 """Tasks of the whole cluster; a repair or a re-replication may name a bookie."""
 DECISION_JOBS: Final = (TaskType.ACCEPT_LOSS, TaskType.RETRACT_LOSS)
 """Decisions that a job carries out; bookies accept them because of the job's certificate."""
+
+_UNKNOWN_TO_0_1_0: Final = ("ledgers", "dry_run")
+"""Fields of a task that release 0.1.0 does not know."""
 
 BookieName = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9:_.-]*$", max_length=253)]
 """Any bookie id of BookKeeper, since a re-replication may name a bookie such as `10.0.0.7:3181`."""
@@ -254,6 +258,15 @@ class TaskSpec(Resource):
             )
         if not self.approved_by.strip():
             raise ValueError("approvedBy: found nothing, expected the person who decides")
+
+    def as_asked(self, *, without: Collection[str] = ()) -> str:
+        """The text by which a job of this task is named, but for the fields `without`.
+
+        Names of jobs outlive an upgrade: a field that release 0.1.0 does not know is in it only
+        where somebody has set it.
+        """
+        unused = {name for name in _UNKNOWN_TO_0_1_0 if not getattr(self, name)}
+        return self.model_dump_json(exclude={*without, *unused})
 
 
 class TaskStatus(Resource):

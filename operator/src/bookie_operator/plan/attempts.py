@@ -73,6 +73,10 @@ class Lifecycle(Generic[Status]):
             if (reason := gives_way_to or overdue(job, pass_.spec, pass_.now))
         ]
 
+    def next_job(self, pass_: Pass, status: Status) -> str:
+        """Name of the attempt after the last one that `status` knows."""
+        return f"{pass_.name}-{self.kind.value}-{status.attempt + 1}"
+
     def start(
         self,
         pass_: Pass,
@@ -85,12 +89,11 @@ class Lifecycle(Generic[Status]):
     ) -> StartJob:
         """The attempt after the last one that `status` knows. `asked_by`: tasks that wait for it;
         `is_due`: it would begin without them."""
-        attempt = status.attempt + 1
         return StartJob(
-            name=f"{pass_.name}-{self.kind.value}-{attempt}",
+            name=self.next_job(pass_, status),
             kind=self.kind,
             engine=self.engine(pass_.spec).value,
-            attempt=attempt,
+            attempt=status.attempt + 1,
             bookie_id=bookie_id,
             options=options,
             asked_by=() if is_due else tuple(task.metadata.name for task in asked_by),

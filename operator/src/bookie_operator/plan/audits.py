@@ -84,7 +84,7 @@ def audits(pass_: Pass, reasons: AuditReasons, *, mended_at: datetime | None = N
         return Audits(status, actions)
     changed = (pass_.previous.scrub.finished_at, mended_at)
     is_mended = any(moment is not None and not is_younger(status, moment) for moment in changed)
-    asked_by = pass_.waiting(TaskType.AUDIT)
+    asked_by = pass_.waiting(TaskType.AUDIT, AUDITS.next_job(pass_, status))
     is_wanted = _is_wanted(
         pass_,
         incidents=reasons.incidents,

@@ -101,9 +101,8 @@ def decisions(pass_: Pass, certified: Certificates, *, rolled_back: str = "") ->
 
 def decision_job(task: BookieTask) -> str:
     """Name of the only job that this task ever gets."""
-    # How long the task is kept is no part of it: names of jobs outlive an upgrade.
-    unused = {name for name in ("ledgers", "dry_run") if not getattr(task.spec, name)}
-    decided = task.spec.model_dump_json(exclude={"ttl_seconds_after_finished", *unused})
+    # How long the task is kept is no part of it: a job of an earlier build is found again.
+    decided = task.spec.as_asked(without={"ttl_seconds_after_finished"})
     facts = f"{task.metadata.name} {task.metadata.uid} {decided}"
     stem = _TYPES[task.spec.type].stem
     return f"{task.spec.cluster}-{stem}-{hashlib.sha256(facts.encode()).hexdigest()[:12]}"

@@ -41,7 +41,8 @@ def mends(pass_: Pass, auditing: Audits, *, gives_way_to: str) -> Mends:
     audit = auditing.status
     status = _counted(MENDS.followed(pass_), pass_.previous.mend, audit)
     actions = MENDS.stops(pass_, gives_way_to=gives_way_to)
-    asked_by = [task for task in pass_.waiting(TaskType.REPAIR) if is_for_all(task)]
+    asking = pass_.waiting(TaskType.REPAIR, MENDS.next_job(pass_, status))
+    asked_by = [task for task in asking if is_for_all(task)]
     is_due = _is_due(pass_, status, audit)
     if pass_.running(JobKind.MEND) or not (is_due or asked_by):
         return Mends(status, actions, [])

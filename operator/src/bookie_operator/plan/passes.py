@@ -4,7 +4,7 @@ Every concern of the planner gets this one object, and nothing in it changes whi
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from bookie.ids import BookieId
@@ -12,7 +12,7 @@ from bookie.wire.admin.health import Health
 
 from bookie_operator.model.cluster import BookieCluster, ClusterSpec
 from bookie_operator.model.status import ClusterStatus
-from bookie_operator.model.task import BookieTask, TaskPhase, TaskType
+from bookie_operator.model.task import BookieTask, TaskType
 from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.states import Judged, judge_all
 from bookie_operator.plan.tls_modes import spec_in_force
@@ -38,6 +38,11 @@ class Pass:
         """Judges every bookie first, as all concerns rest on that."""
         spec = spec_in_force(cluster, observed, previous)
         return cls(cluster, observed, previous, judge_all(spec, observed, previous), spec)
+
+    def without_tasks(self, names: Collection[str]) -> "Pass":
+        """This pass as if nobody had created these tasks."""
+        tasks = tuple(one for one in self.observed.tasks if one.metadata.name not in names)
+        return replace(self, observed=replace(self.observed, tasks=tasks))
 
     @property
     def name(self) -> str:
@@ -102,10 +107,7 @@ class Pass:
             if task.spec.type is kind and not task.status.phase.is_final
         ]
 
-    def waiting(self, kind: TaskType) -> list[BookieTask]:
-        """Tasks of this kind whose job was not started yet."""
-        return [
-            task
-            for task in self.observed.tasks
-            if task.spec.type is kind and task.status.phase is TaskPhase.PENDING
-        ]
+    def waiting(self, kind: TaskType, next_job: str) -> list[BookieTask]:
+        """Tasks of this kind that have had no job. `next_job`: the name of the next one, which a
+        task's status may have already: the job was refused, or the operator ended before it."""
+        return [task for task in self.unfinished(kind) if task.status.target in ("", next_job)]

@@ -79,7 +79,7 @@ from bookie_operator.plan.restarts import (
 )
 from bookie_operator.plan.rollback import ROLLED_BACK
 from bookie_operator.plan.scrubs import Scrubs, scrubs
-from bookie_operator.plan.tasks import expired, task_statuses
+from bookie_operator.plan.tasks import expired, task_statuses, without_mistakes
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Plan:
 
 def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) -> Plan:
     """The next step from here, or none when spec and fleet agree."""
-    pass_ = Pass.of(cluster, observed, previous)
+    pass_, failed = without_mistakes(Pass.of(cluster, observed, previous))
     incidents, events = advance(pass_)
     suspected = suspicions(pass_)
     events += suspected
@@ -157,7 +157,7 @@ def plan(cluster: BookieCluster, observed: Observed, previous: ClusterStatus) ->
     events += [*state_events(pass_), *job_events(pass_), *condition_events(status, previous)]
     tasks = task_statuses(pass_, actions=actions, replicating=replicating, audit=auditing.status)
     due, waiting = split(actions, wanted, observed)
-    return Plan(due, tuple(refusals), tuple(events), status, tasks, waiting)
+    return Plan(due, tuple(refusals), tuple(events), status, failed | tasks, waiting)
 
 
 def _starts(action: Action, bookie_id: BookieId) -> bool:

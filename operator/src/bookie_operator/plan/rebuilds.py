@@ -43,12 +43,8 @@ def rebuilds(pass_: Pass) -> Rebuilds:
         reason = overdue(job, pass_.spec, pass_.now) if job.running else None
         if reason is not None:
             made.actions.append(StopJob(job.name, reason))
-    for task in pass_.observed.tasks:
-        if task.spec.type is not TaskType.INDEX_REBUILD or task.status.phase.is_final:
-            continue
-        if rebuild_job(task) in jobs or mistake(pass_.spec, task):
-            continue
-        if _is_given_up(pass_, task):
+    for task in pass_.unfinished(TaskType.INDEX_REBUILD):
+        if rebuild_job(task) in jobs or _is_given_up(pass_, task):
             continue
         one = pass_.judged[BookieId(task.spec.bookie)]
         refusal = _refusal(pass_.spec, task, one, is_busy=one.bookie.id in made.away)
@@ -62,14 +58,12 @@ def rebuilds(pass_: Pass) -> Rebuilds:
 
 def rebuild_job(task: BookieTask) -> str:
     """Name of the only job that this task ever gets."""
-    facts = f"{task.metadata.name} {task.metadata.uid} {task.spec.model_dump_json()}"
+    facts = f"{task.metadata.name} {task.metadata.uid} {task.spec.as_asked()}"
     return f"{task.spec.cluster}-index-{hashlib.sha256(facts.encode()).hexdigest()[:12]}"
 
 
 def mistake(spec: ClusterSpec, task: BookieTask) -> str:
     """Why it can never be carried out on this cluster; empty = it can."""
-    if task.spec.bookie not in spec.bookie_ids:
-        return f"the cluster has no bookie {task.spec.bookie}"
     disks = _ledger_disks(spec)
     if task.spec.disk and task.spec.disk not in disks:
         named = ", ".join(disks)

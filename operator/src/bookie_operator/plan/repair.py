@@ -227,7 +227,6 @@ def _next_due(
     pass_: Pass, statuses: Mapping[BookieId, RepairStatus], since: datetime | None
 ) -> BookieId | None:
     """Fewest attempts first, so that one that cannot be repaired does not starve the others."""
-    asked = {task.spec.bookie for task in pass_.waiting(TaskType.REPAIR)}
     decided_at = last_decision(pass_.observed.jobs)
     due = []
     for bookie_id, status in statuses.items():
@@ -236,9 +235,27 @@ def _next_due(
             continue
         is_time = status.next_attempt_at is None or pass_.now >= status.next_attempt_at
         is_freed = _is_freed(status, decided_at) or _is_freed(status, since)
-        if is_time or is_freed or bookie_id in asked:
+        if is_time or is_freed or _is_asked(pass_, status, one):
             due.append((status.attempt, bookie_id))
     return min(due)[1] if due else None
+
+
+def _is_asked(pass_: Pass, status: RepairStatus, one: Judged) -> bool:
+    waiting = pass_.waiting(TaskType.REPAIR, _next_job(pass_, status, one))
+    return any(task.spec.bookie == one.bookie.id for task in waiting)
+
+
+def next_repair_job(pass_: Pass, one: Judged) -> str:
+    """Name of the next attempt to repair this bookie; empty = it needs none now."""
+    before = pass_.previous.bookie(one.bookie.id)
+    status = _status(pass_, one, before.repair if before else None)
+    return _next_job(pass_, status, one) if status is not None and one.has_marks else ""
+
+
+def _next_job(pass_: Pass, status: RepairStatus, one: Judged) -> str:
+    boot = one.bookie.health.boot if one.bookie.health else None
+    assert boot is not None
+    return f"{pass_.name}-{episode_of(one.bookie.id, boot.epoch)}-{status.attempt + 1}"
 
 
 def _is_freed(status: RepairStatus, moment: datetime | None) -> bool:
@@ -270,12 +287,11 @@ def _stop_audits(observed: Observed) -> list[Action]:
 def _start(pass_: Pass, status: RepairStatus, one: Judged) -> StartJob:
     boot = one.bookie.health.boot if one.bookie.health else None
     assert boot is not None
-    attempt = status.attempt + 1
     return StartJob(
-        name=f"{pass_.name}-{episode_of(one.bookie.id, boot.epoch)}-{attempt}",
+        name=_next_job(pass_, status, one),
         kind=JobKind.REPAIR,
         engine=pass_.spec.repair.engine.value,
-        attempt=attempt,
+        attempt=status.attempt + 1,
         bookie_id=one.bookie.id,
         boot_epoch=boot.epoch,
     )

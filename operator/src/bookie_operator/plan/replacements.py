@@ -49,12 +49,10 @@ def _refusal(budget: Budget, action: Replacement) -> Refusal | None:
 
 
 def _disks(pass_: Pass) -> Iterator[ReplaceVolume]:
-    for task in pass_.observed.tasks:
-        if task.spec.type is not TaskType.REPLACE_DISK or task.status.phase.is_final:
-            continue
+    for task in pass_.unfinished(TaskType.REPLACE_DISK):
         bookie_id = BookieId(task.spec.bookie)
         volume = pass_.observed.bookie(bookie_id).volumes.get(task.spec.disk)
-        if volume is None or mistake(pass_, task) or task.status.target not in ("", volume.uid):
+        if volume is None or task.status.target not in ("", volume.uid):
             continue
         yield ReplaceVolume(bookie_id, task.spec.disk, uid=volume.uid)
 

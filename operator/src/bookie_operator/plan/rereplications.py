@@ -51,7 +51,7 @@ def rereplications(pass_: Pass, *, gives_way_to: str, is_loss_possible: bool) ->
     is_busy = bool(pass_.running(JobKind.REREPLICATE) or gives_way_to)
     if is_busy or pass_.spec.paused:
         return Rereplications(status, actions)
-    tasks = [task for task in pass_.observed.tasks if _is_open(pass_, task)]
+    tasks = [task for task in pass_.unfinished(TaskType.REREPLICATE) if _is_open(pass_, task)]
     if not tasks:
         return _of_lost(pass_, status, is_loss_possible=is_loss_possible)
     wish = _next(pass_, status, tasks)
@@ -141,11 +141,9 @@ def _next(
 
 def _is_open(pass_: Pass, task: BookieTask) -> bool:
     """It asks for work that no job has answered, and that can be done now."""
-    if task.spec.type is not TaskType.REREPLICATE or task.status.phase.is_final:
-        return False
     mine = (job for job in pass_.observed.jobs if job.name == task.status.target)
     is_answered = any(job.report is not None for job in mine)
-    if is_answered or mistake(pass_, task):
+    if is_answered:
         return False
     away = {str(name) for name in pass_.judged if gone_since(pass_, name) is not None}
     done_without = away if task.spec.bookie in away else {task.spec.bookie}

@@ -30,7 +30,8 @@ def scrubs(pass_: Pass, *, gives_way_to: str) -> Scrubs:
     status = _with_schedule(pass_, status)
     actions = SCRUBS.stops(pass_, gives_way_to=gives_way_to)
     may_start = not (pass_.running(JobKind.SCRUB) or gives_way_to or pass_.spec.paused)
-    is_due, asked_by = _is_due(pass_, status), pass_.waiting(TaskType.SCRUB)
+    is_due = _is_due(pass_, status)
+    asked_by = pass_.waiting(TaskType.SCRUB, SCRUBS.next_job(pass_, status))
     if may_start and pass_.is_settled and (is_due or asked_by):
         options = _options(pass_.spec)
         actions.append(

@@ -4,9 +4,9 @@ Each is carried out by the concern that it belongs to; this file follows every t
 away whose time is over.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
@@ -22,12 +22,14 @@ from bookie_operator.plan.actions import (
     DeleteTask,
     StartJob,
 )
+from bookie_operator.plan.attempts import AUDITS, MENDS, SCRUBS, Lifecycle
 from bookie_operator.plan.collection_approvals import follow_collection
 from bookie_operator.plan.decisions import follow_decision
 from bookie_operator.plan.mends import can_be_mended, is_for_all
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.rebuilds import begun, follow_rebuild, rebuild_job
 from bookie_operator.plan.rebuilds import mistake as mistaken_rebuild
+from bookie_operator.plan.repair import next_repair_job
 from bookie_operator.plan.replacements import follow_bookie, follow_disk
 from bookie_operator.plan.replacements import mistake as mistaken_replacement
 from bookie_operator.plan.rereplications import Rereplications, follow_rereplication
@@ -40,6 +42,15 @@ _JOBS: Final = {
     TaskType.AUDIT: JobKind.AUDIT,
     TaskType.SCRUB: JobKind.SCRUB,
 }
+_SERIES: Final[Mapping[JobKind, Lifecycle[Any]]] = {
+    series.kind: series for series in (AUDITS, MENDS, SCRUBS)
+}
+_OF_LEAVING: Final = (
+    TaskType.REPAIR,
+    TaskType.APPROVE_COOKIE_FIX,
+    TaskType.APPROVE_COLLECTION,
+)
+"""What a bookie may need that the spec does not want any more, until it is empty."""
 
 
 def expired(pass_: Pass) -> list[DeleteTask]:
@@ -61,16 +72,39 @@ def expired(pass_: Pass) -> list[DeleteTask]:
     ]
 
 
-def mistake(pass_: Pass, task: BookieTask) -> str:
+def without_mistakes(pass_: Pass) -> tuple[Pass, dict[str, TaskStatus]]:
+    """The pass without tasks that can never be carried out on this cluster, and how each of them
+    fails. No concern hears of them, so that nothing is done for a task that has failed."""
+    failed = {
+        task.metadata.name: _ended(task, pass_.now, TaskPhase.FAILED, why_not)
+        for task in pass_.observed.tasks
+        if not task.status.phase.is_final and (why_not := _mistake(pass_, task))
+    }
+    return pass_.without_tasks(failed), failed
+
+
+def _mistake(pass_: Pass, task: BookieTask) -> str:
     """Why a task can never be carried out on this cluster; empty = it can."""
-    spec = pass_.spec
     if task.spec.type is TaskType.REREPLICATE:
         return mistaken_rereplication(pass_, task)
-    if task.spec.type is TaskType.INDEX_REBUILD:
-        return mistaken_rebuild(spec, task)
-    if task.spec.bookie and task.spec.bookie not in spec.bookie_ids:
-        return f"the cluster has no bookie {task.spec.bookie}"
-    return mistaken_replacement(pass_, task)
+    why_not = _wrong_bookie(pass_, task)
+    if why_not or task.spec.type is not TaskType.INDEX_REBUILD:
+        return why_not or mistaken_replacement(pass_, task)
+    return mistaken_rebuild(pass_.spec, task)
+
+
+def _wrong_bookie(pass_: Pass, task: BookieTask) -> str:
+    bookie = task.spec.bookie
+    if not bookie or bookie in pass_.spec.bookie_ids:
+        return ""
+    if bookie not in pass_.judged:
+        return f"the cluster has no bookie {bookie}"
+    if task.spec.type in _OF_LEAVING:
+        return ""
+    named = ", ".join(_OF_LEAVING)
+    return (
+        f"{bookie} leaves the cluster: found {task.spec.type}, expected one of {named} until then"
+    )
 
 
 def task_statuses(
@@ -95,9 +129,6 @@ def _follow(
 ) -> TaskStatus:
     if task.status.phase.is_final:
         return task.status
-    why_not = mistake(pass_, task)
-    if why_not:
-        return _ended(task, pass_.now, TaskPhase.FAILED, why_not)
     if task.spec.type is TaskType.APPROVE_COOKIE_FIX:
         return _follow_approval(pass_, task, actions)
     if task.spec.type is TaskType.APPROVE_COLLECTION:
@@ -155,15 +186,21 @@ def _follow_job(
                 return _ended(task, pass_.now, TaskPhase.SUCCEEDED, _no_limbo(one, audit))
         return task.status
     job = next((job for job in pass_.observed.jobs if job.name == task.status.target), None)
-    if job is None and any(
-        isinstance(a, StartJob) and a.name == task.status.target for a in actions
-    ):
+    if job is None and task.status.target == _next_job(pass_, task, kind):
         return task.status  # it could not be made yet, and is tried again
     if job is None:
         return _ended(task, pass_.now, TaskPhase.FAILED, f"job {task.status.target} is gone")
     if job.running:  # how far it is
         return task.status.model_copy(update={"message": job.progress or task.status.message})
     return _judged_job(pass_, task, job)
+
+
+def _next_job(pass_: Pass, task: BookieTask, kind: JobKind) -> str:
+    """The job that this task gets if it has had none."""
+    if kind is JobKind.REPAIR:
+        return next_repair_job(pass_, pass_.judged[BookieId(task.spec.bookie)])
+    series = _SERIES[kind]
+    return series.next_job(pass_, series.followed(pass_))
 
 
 def _no_limbo(one: Judged, audit: AuditStatus) -> str:

@@ -13,7 +13,7 @@ from bookie.ids import BookieId
 
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus
-from bookie_operator.model.task import BookieTask, TaskStatus
+from bookie_operator.model.task import BookieTask
 from bookie_operator.observed import Bookie, Job, NamedSecret
 from bookie_operator.plan.actions import (
     BookieTemplate,
@@ -123,7 +123,8 @@ class Platform(Protocol):
         spec and the status just published say, and what bookies run from to what it was. What
         could not be, by its name."""
 
-    async def publish_task(self, name: str, status: TaskStatus) -> None: ...
+    async def publish_task(self, task: BookieTask) -> None:
+        """Replace the task's status. PreconditionError if another task has its name by now."""
 
     async def delete_task(self, name: str, *, uid: str) -> None: ...
 

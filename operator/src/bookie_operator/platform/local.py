@@ -414,8 +414,9 @@ class LocalPlatform:
     async def certify(self, action: CertificateAction) -> None:
         await self._credentials.carry_out(action)
 
-    async def publish_task(self, name: str, status: TaskStatus) -> None:
-        path = self._folders.tasks / f"{name}.status.json"
+    async def publish_task(self, task: BookieTask) -> None:
+        status = task.status
+        path = self._folders.tasks / f"{task.metadata.name}.status.json"
         is_durable = status.phase is not TaskPhase.PENDING
         await self._in_turn(partial(write_json, path, status.as_dict(), durable=is_durable))
 

@@ -17,7 +17,7 @@ from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import TASK, Api, Object
 from bookie_operator.platform.kubernetes.claims import very
 from bookie_operator.platform.kubernetes.keeper import apply_each
-from bookie_operator.platform.kubernetes.ownership import owning_cluster
+from bookie_operator.platform.kubernetes.ownership import is_of, owning_cluster
 from bookie_operator.platform.kubernetes.recorder import Recorder
 
 
@@ -36,10 +36,9 @@ class ClusterTasks:
         for body in await self._api.list(TASK):
             if (body.get("spec") or {}).get("cluster") != cluster.metadata.name:
                 continue
-            owner = owning_cluster(body)
-            if owner not in ("", cluster.metadata.uid):
-                continue  # an earlier cluster's of this name: it goes with that one
-            if not owner:
+            if not is_of(body, cluster.metadata.uid):
+                continue
+            if not owning_cluster(body):
                 unbound.append(body)
             try:
                 tasks.append(BookieTask.model_validate(body))

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from bookie_operator.model.base import ObjectMeta
 from bookie_operator.observed import Job
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import JOB, POD, Api
@@ -15,6 +16,7 @@ from bookie_operator.platform.kubernetes.jobs import (
     running_pod,
     token_account,
 )
+from bookie_operator.platform.kubernetes.ownership import is_of
 from bookie_operator.platform.kubernetes.progress import JobLogs
 from bookie_operator.platform.kubernetes.warnings import Warnings
 
@@ -23,9 +25,10 @@ class JobView:
     """Reads the jobs of one cluster: progress from the log of a job's pod, and why there is no pod
     from events."""
 
-    def __init__(self, api: Api, cluster: str, clock: Callable[[], datetime]) -> None:
+    def __init__(self, api: Api, cluster: ObjectMeta, clock: Callable[[], datetime]) -> None:
         self._api = api
-        self._chosen = names.selector(cluster, names.JOBS)
+        self._cluster = cluster
+        self._chosen = names.selector(cluster.name, names.JOBS)
         self._logs = JobLogs(api, container=CONTAINER, clock=clock)
         self._warnings = Warnings(api, clock)
         self.accounts: frozenset[str] = frozenset()
@@ -33,7 +36,8 @@ class JobView:
 
     async def jobs(self) -> Sequence[Job]:
         listed = (self._api.list(kind, self._chosen) for kind in (JOB, POD))
-        jobs, pods = await asyncio.gather(*listed)
+        listed_jobs, pods = await asyncio.gather(*listed)
+        jobs = [one for one in listed_jobs if is_of(one, self._cluster.uid)]
         found = [job for one in jobs if (job := job_of(one, pods)) is not None]
         self.accounts = frozenset(map(token_account, jobs)) - {""}
         running = {job.name for job in found if job.running}

@@ -9,7 +9,7 @@ from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import Api, Kind, Object
 from bookie_operator.platform.kubernetes.keeper import Keeper
-from bookie_operator.platform.kubernetes.ownership import owning_cluster
+from bookie_operator.platform.kubernetes.ownership import is_of
 
 
 class OptionalObjects:
@@ -51,7 +51,7 @@ class OptionalObjects:
         """The objects as they are now: its own by their owner, or, without one, by their labels."""
         chosen = names.selector(cluster.metadata.name, self._component)
         found = await self._api.list(self._kind, chosen)
-        return [one for one in found if owning_cluster(one) in ("", cluster.metadata.uid)]
+        return [one for one in found if is_of(one, cluster.metadata.uid)]
 
     async def _drop(self, found: Sequence[Object], kept: frozenset[str]) -> dict[str, BookieError]:
         failed: dict[str, BookieError] = {}

@@ -61,6 +61,12 @@ def owning_cluster(thing: Object) -> str:
     return next((str(one.get("uid")) for one in owners if one.get("kind") == CLUSTER.name), "")
 
 
+def is_of(thing: Object, uid: str) -> bool:
+    """Whether it may be of the cluster with this uid, and surely is of no other. What an earlier
+    cluster of the name owns is deleted with that one, some time after it."""
+    return owning_cluster(thing) in ("", uid)
+
+
 def taken(kind: Kind, found: Object, whose: str) -> NameTakenError:
     name = found["metadata"]["name"]
     return NameTakenError(

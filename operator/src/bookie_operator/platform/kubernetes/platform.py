@@ -17,10 +17,10 @@ from typing import Final
 from bookie.errors import BookieError, UnavailableError
 from bookie.ids import BookieId
 
-from bookie_operator.errors import PreconditionError
+from bookie_operator.errors import NameTakenError, PreconditionError
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus
-from bookie_operator.model.task import BookieTask, TaskStatus
+from bookie_operator.model.task import BookieTask
 from bookie_operator.model.tls import TlsMode, TlsStatus
 from bookie_operator.observed import Bookie, Job, NamedSecret, Volume
 from bookie_operator.plan.actions import (
@@ -73,7 +73,7 @@ from bookie_operator.platform.kubernetes.keeper import Keeper
 from bookie_operator.platform.kubernetes.kept import Seen, kept_objects
 from bookie_operator.platform.kubernetes.named_secrets import NamedSecrets
 from bookie_operator.platform.kubernetes.nodes import Nodes
-from bookie_operator.platform.kubernetes.ownership import check_labels
+from bookie_operator.platform.kubernetes.ownership import check_labels, check_ours, is_of
 from bookie_operator.platform.kubernetes.recorder import Recorder
 from bookie_operator.platform.kubernetes.secrets import Credentials
 from bookie_operator.platform.kubernetes.surroundings import (
@@ -123,7 +123,7 @@ class KubernetesPlatform:
         self._recorder = Recorder(api)
         self._nodes = Nodes(api, clock)
         self._warnings = Warnings(api, clock)
-        self._jobs = JobView(api, cluster.metadata.name, clock)
+        self._jobs = JobView(api, cluster.metadata, clock)
         self._addresses = Addresses(api, self._keeper, clock)
         self._access = Access(api, self._keeper, operator_namespace=operator_namespace)
         self._credentials = Credentials(api, self._keeper, clock, credentials, names_proved)
@@ -229,7 +229,11 @@ class KubernetesPlatform:
         if known is not None and known["spec"].get("replicas") != 0:
             await self._scale(known, 0)
             return False
-        return is_known(known) and not await self._pods(bookie_id)
+        pods = await self._pods(bookie_id)
+        if known is None:  # somebody took the set away and left its pod: nothing else ends it
+            for pod in pods:
+                await self._api.delete(POD, pod)
+        return is_known(known) and not pods
 
     async def start_bookie(self, template: BookieTemplate, *, keeps_settings: bool = False) -> bool:
         begun = await self._run_as_before(template) if keeps_settings else None
@@ -411,7 +415,7 @@ class KubernetesPlatform:
             return True
         found = await self._api.get(JOB, job.name)
         if found is not None:
-            check_labels(JOB, found, self._name)
+            check_ours(JOB, found, body)
         return False
 
     async def stop_job(self, name: str) -> None:
@@ -421,7 +425,8 @@ class KubernetesPlatform:
 
     async def _prune_jobs(self) -> None:
         found = await self._api.list(JOB, names.selector(self._name, names.JOBS))
-        for one in beyond_history(found):
+        mine = [one for one in found if is_of(one, self._cluster.metadata.uid)]
+        for one in beyond_history(mine):
             await self._api.delete(JOB, one)
 
     # What people see
@@ -430,12 +435,8 @@ class KubernetesPlatform:
         await self._recorder.record(event, self._cluster)
 
     async def publish(self, cluster: BookieCluster) -> None:
-        await self._publish(
-            CLUSTER,
-            cluster.metadata.name,
-            cluster.status.as_dict(),
-            version=cluster.metadata.resource_version,
-        )
+        own, status = cluster.metadata, cluster.status.as_dict()
+        await self._api.replace_status(CLUSTER, own.name, status, version=own.resource_version)
 
     async def settle(
         self, cluster: BookieCluster, status: ClusterStatus
@@ -466,19 +467,16 @@ class KubernetesPlatform:
             await self._recorder.tell(event, self._cluster)
         return failed
 
-    async def publish_task(self, name: str, status: TaskStatus) -> None:
-        await self._publish(TASK, name, status.as_dict())
+    async def publish_task(self, task: BookieTask) -> None:
+        own = task.metadata
+        known = await self._api.get(TASK, own.name)
+        if known is None or known["metadata"]["uid"] != own.uid:
+            raise PreconditionError(f"task {own.name} is gone, or another one by now")
+        version = known["metadata"]["resourceVersion"]  # not the one that was read: bound since
+        await self._api.replace_status(TASK, own.name, task.status.as_dict(), version=version)
 
     async def delete_task(self, name: str, *, uid: str) -> None:
         await self._tasks.delete(name, uid=uid)
-
-    async def _publish(self, kind: Kind, name: str, status: Object, *, version: str = "") -> None:
-        if not version:
-            known = await self._api.get(kind, name)
-            if known is None:
-                raise PreconditionError(f"{kind.name} {name} is gone")
-            version = known["metadata"]["resourceVersion"]
-        await self._api.replace_status(kind, name, status, version=version)
 
     async def wait(self, timeout_s: float) -> None:
         with suppress(TimeoutError):
@@ -492,10 +490,15 @@ class KubernetesPlatform:
         """Stop every bookie gracefully while its metadata store still runs; True = all ended."""
         is_down = True
         for bookie_id in await self.bookies():
-            is_down = await self._is_fenced(bookie_id) and is_down
+            is_down = await self._is_down(bookie_id) and is_down
         if is_down and delete_volumes:
             for component in (names.BOOKIE, names.ZOOKEEPER):
                 for one in await self._api.list(CLAIM, names.selector(self._name, component)):
                     if names.RETAINED_LABEL not in one["metadata"]["labels"]:
                         await self._api.delete(CLAIM, one)
         return is_down
+
+    async def _is_down(self, bookie_id: BookieId) -> bool:
+        with suppress(NameTakenError):  # a set of somebody else runs no bookie of ours
+            return await self._is_fenced(bookie_id)
+        return not await self._pods(bookie_id)
