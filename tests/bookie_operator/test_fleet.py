@@ -209,6 +209,15 @@ def is_invalid(life: Life) -> bool:
 
 
 @in_virtual_time
+async def test_a_wrong_spec_is_a_condition_while_events_are_refused() -> None:
+    life = await serving()
+    life.lab.api.refuse("create", EVENT, "exceeded quota")
+    life.lab.api.edit(CLUSTER, "demo", make_invalid)
+    await life.until(lambda: is_invalid(life))
+    await life.end()
+
+
+@in_virtual_time
 async def test_a_mended_spec_goes_on_from_where_it_was() -> None:
     life = await serving()
     life.lab.api.edit(CLUSTER, "demo", make_invalid)

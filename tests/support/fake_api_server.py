@@ -48,15 +48,18 @@ EXISTS: Final = "AlreadyExists"
 class RefusalError(Exception):
     """What a server answers instead of an object."""
 
-    def __init__(self, code: int, message: str, reason: str = "") -> None:
+    def __init__(self, code: int, message: str, reason: str = "", *, name: str = "") -> None:
         super().__init__(message)
         self.code, self.message = code, message
+        self.details = {"name": name} if name else {}
+        """Of the object that is refused, or is not there."""
         self.reason = reason or REASONS[code]
 
     @property
     def status(self) -> Object:
         kind = {"kind": "Status", "apiVersion": "v1", "status": "Failure"}
-        return {**kind, "message": self.message, "reason": self.reason, "code": self.code}
+        why = {"message": self.message, "reason": self.reason, "details": self.details}
+        return {**kind, **why, "code": self.code}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +137,8 @@ class FakeApiServer:
         """Where its objects lie, as late as it is now."""
         known = self._apis.get(target.namespace) if target.kind.namespaced else self.cluster_wide
         if known is None:
-            raise RefusalError(404, f'namespaces "{target.namespace}" not found')
+            words = f'namespaces "{target.namespace}" not found'
+            raise RefusalError(404, words, name=target.namespace)
         known.now = self.clock()
         return known
 
@@ -457,7 +461,8 @@ def _become(tree: Object, *, made: Object) -> None:
 
 
 def _absent(target: Target) -> RefusalError:
-    return RefusalError(404, f'{target.kind.plural} "{target.name}" not found')
+    words = f'{target.kind.plural} "{target.name}" not found'
+    return RefusalError(404, words, name=target.name)
 
 
 def _code_of(error: BookieError) -> int:

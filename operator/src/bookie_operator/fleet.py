@@ -177,9 +177,10 @@ class Fleet:
         bare = bare_cluster(body, status)
         platform = KubernetesPlatform(self._api, bare, clock=self._clock)
         event = hindrance_event(status, previous)
-        with suppress(BookieError):
-            if event is not None:  # before the status that remembers it, and so only once
+        if event is not None:  # before the status that remembers it, and so only once
+            with suppress(BookieError):  # an event is worth less than the status
                 await platform.record(replace(event, once=f"{event.reason}/{generation}"))
+        with suppress(BookieError):
             await platform.publish(bare)
 
     async def _pass(self, reconciler: Reconciler, cluster: BookieCluster) -> float:

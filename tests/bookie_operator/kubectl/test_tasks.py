@@ -239,6 +239,14 @@ class TestRereplicate:
         done = lab.run("rereplicate", "bookie-1", "--yes")
         assert done.exit_code == 2 and "spec.excludedOrdinals" in done.stderr
 
+    def test_a_bookie_that_is_wanted_and_away_may_be_declared_lost(self, lab: FakeLab) -> None:
+        tree = tree_of("healthy")
+        [one] = [one for one in tree["status"]["bookies"] if one["id"] == "bookie-1"]
+        one |= {"state": "Down", "goneSince": "2026-01-01T00:00:00Z"}
+        lab.put("bookieclusters", tree)
+        done = lab.run("rereplicate", "bookie-1", "--yes", "--no-wait")
+        assert done.exit_code == 0, done.stderr
+
     @pytest.mark.parametrize(("is_clean", "code"), [(True, 0), (False, 3)])
     def test_what_is_left_is_damage(self, lab: FakeLab, is_clean: bool, code: int) -> None:
         tree = tree_of("healthy")

@@ -1,6 +1,7 @@
 """The access mode of a claim: as strict as its class allows, and as is known."""
 
 import pytest
+from bookie.errors import UnavailableError
 from bookie_operator.platform.kubernetes.api import CSI_DRIVER, STORAGE_CLASS, Kind
 from bookie_operator.platform.kubernetes.classes import (
     DEFAULT_CLASS,
@@ -47,3 +48,13 @@ async def test_without_the_right_to_look_the_plain_mode_is_asked_for(verb: str, 
     api = api_with("ebs.csi.aws.com", has_driver=True)
     api.forbid(verb, kind)
     assert await access_mode(api, "") == ONCE
+
+
+async def test_a_class_that_cannot_be_read_now_is_read_again_later() -> None:
+    """A claim keeps its mode for life."""
+    api = api_with("rancher.io/local-path")
+    api.is_away = True
+    with pytest.raises(UnavailableError):
+        await access_mode(api, "")
+    api.is_away = False
+    assert await access_mode(api, "") == ONCE_POD

@@ -22,6 +22,7 @@ from bookie_operator.platform.kubernetes.api import (
     NODE,
     PAGE_MAX,
     POD,
+    NotServedError,
     RefusedError,
 )
 from bookie_operator.platform.kubernetes.dynamic_api import ApiServer, DynamicApi, load_login
@@ -208,9 +209,20 @@ async def test_another_object_under_the_name_is_a_changed_world(
 
 
 async def test_what_is_not_there_is_no_error(server: Server, api: DynamicApi) -> None:
-    server.status = 404
+    details = {"name": "a", "kind": "pods"}
+    server.status, server.answer = 404, {"kind": "Status", "details": details}
     assert await api.get(POD, "a") is None
     assert await api.delete(POD, READ) is False
+
+
+@pytest.mark.parametrize("answer", ["404 page not found\n", "default backend - 404"])
+async def test_a_path_that_nobody_serves_is_no_object_that_is_gone(
+    server: Server, api: DynamicApi, answer: str
+) -> None:
+    server.status, server.answer = 404, answer
+    for asked in (api.get(POD, "a"), api.delete(POD, READ)):
+        with pytest.raises(NotServedError, match="404"):
+            await asked
 
 
 async def test_only_an_existing_name_makes_a_create_moot(server: Server, api: DynamicApi) -> None:

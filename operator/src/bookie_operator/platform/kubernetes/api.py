@@ -27,7 +27,8 @@ class RefusedError(BookieError):
 
 
 class NotServedError(RefusedError):
-    """The API server knows no such kind: its CRD is not installed."""
+    """The API server knows no such kind: its CRD is not installed, or something that stands in
+    front of the server answers in its place."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,7 @@ may lack; it then requests ReadWriteOnce, and only the bookie's own lock protect
 
 from typing import Final
 
-from bookie.errors import BookieError
-
+from bookie_operator.errors import ForbiddenError
 from bookie_operator.platform.kubernetes.api import CSI_DRIVER, STORAGE_CLASS, Api, Object
 
 ONCE: Final = "ReadWriteOnce"
@@ -19,13 +18,16 @@ WITHOUT_CSI: Final = frozenset({"rancher.io/local-path"})
 
 
 async def access_mode(api: Api, storage_class: str) -> str:
-    """The strictest mode for a claim of this class; empty = the default class."""
+    """The strictest mode for a claim of this class; empty = the default class.
+
+    A claim keeps its mode for life: UnavailableError while nobody knows which one it can have.
+    """
     try:
         provisioner = await _provisioner(api, storage_class)
         if provisioner in WITHOUT_CSI:
             return ONCE_POD
         has_driver = provisioner and await api.get(CSI_DRIVER, provisioner) is not None
-    except BookieError:
+    except ForbiddenError:
         return ONCE
     return ONCE_POD if has_driver else ONCE
 

@@ -162,7 +162,7 @@ class DynamicApi:
         token = None
         for _ in range(PAGES_MAX):
             answer = await self._ask_unless(
-                _is_absent, "get", self._path(kind), f"list {kind.plural}",
+                _is_unserved, "get", self._path(kind), f"list {kind.plural}",
                 limit=PAGE_MAX, label_selector=selector, field_selector=field_selector,
                 _continue=token,
             )  # fmt: skip
@@ -276,7 +276,13 @@ def _never(_status: int, _answer: Object) -> bool:
     return False
 
 
-def _is_absent(status: int, _answer: Object) -> bool:
+def _is_absent(status: int, answer: Object) -> bool:
+    """The server names the object that it has not. Whoever knows no such path names none: a proxy
+    in between, or a server without that version of the kind."""
+    return status == _NOT_FOUND and bool((answer.get("details") or {}).get("name"))
+
+
+def _is_unserved(status: int, _answer: Object) -> bool:
     return status == _NOT_FOUND
 
 
@@ -289,6 +295,8 @@ def _error_of(status: int, answer: Object, what: str) -> BookieError:
     words = f"{what}: {answer.get('message') or f'HTTP status {status}'}"
     if "field not declared in schema" in words:
         return RefusedError(words)  # an API server calls it its own error, 500
+    if status == _NOT_FOUND and not _is_absent(status, answer):
+        return NotServedError(words)
     if status == _FORBIDDEN and _LACKS.search(words):
         return ForbiddenError(words)
     if status == _CONFLICT or _is_another_object(answer):
