@@ -437,7 +437,8 @@ def scrub(kubectl: Kubectl, name: str | None, **how: Any) -> int:
 def rereplicate(kubectl: Kubectl, bookie: str, name: str | None, yes: bool, **how: Any) -> int:
     """Replace a permanently lost BOOKIE in all its ledgers, copying from other bookies.
 
-    BOOKIE must not be one that the operator runs; give its BookKeeper id, such as 10.0.0.7:3181.
+    BOOKIE is one that is away, or one that the operator does not run: give its BookKeeper id, such
+    as 10.0.0.7:3181.
     Without BOOKIE: restore the ledgers that are marked as under-replicated. Exit code 3: some
     ledgers are left.
     """

@@ -159,11 +159,12 @@ def rereplication(cluster: BookieCluster, bookie: str) -> Wish:
     made = wish(cluster, TaskType.REREPLICATE)
     if not bookie:
         return made
-    if bookie in cluster.spec.bookie_ids:
+    one = cluster.status.bookie(bookie)
+    if bookie in cluster.spec.bookie_ids and (one is None or one.gone_since is None):
         raise ManifestError(
-            f"found {bookie}, which the spec of {cluster.metadata.name} asks for, expected a "
-            "bookie that is permanently lost: the operator replaces and repairs this one; to "
-            "remove it, add its number to spec.excludedOrdinals"
+            f"found {bookie}, which the spec of {cluster.metadata.name} asks for and which is not "
+            "away, expected a bookie that is permanently lost; to remove this one, add its number "
+            "to spec.excludedOrdinals"
         )
     screen.tell(
         f"Every ledger that names {bookie} gets another bookie in its place, with copies from the "
