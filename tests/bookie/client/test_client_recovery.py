@@ -172,3 +172,23 @@ async def test_no_task_is_left_behind() -> None:
     await ledgers.recover()
     await ledgers.fleet.settle()
     assert len(asyncio.all_tasks()) == 1
+
+
+async def test_a_corrupt_copy_that_is_seen_during_a_write_back_does_not_stop_the_recovery() -> None:
+    ledgers = FleetLedgers(3)
+    await ledgers.create(2, 2, 2)
+    ledgers.put((0, 1), 0, 1, lac=-1)
+    ledgers.put(2, 1, lac=-1)
+    ledgers.fleet[1].corrupt(ledgers.ledger_id, EntryId(2))
+    ledgers.fleet.hold(0, only=lambda call: call.op is Op.READ and call.first == 1)
+    ledgers.fleet.hold_replies(1, only=lambda call: call.op is Op.ADD_RUN)
+    settings = RecoverySettings(attempts=1, read_bytes=1)
+    running = asyncio.create_task(
+        recover(ledgers.store, ledgers.fleet, ledgers.ledger_id, settings=settings, sleep=no_sleep)
+    )
+    await ledgers.fleet.settle()  # bookie-1 has shown its corrupt copy; its ack is on its way
+    for member in (0, 1):
+        ledgers.fleet.heal(member)
+        ledgers.fleet.release(member)
+    await ledgers.fleet.settle()
+    assert running.done() and running.exception() is None

@@ -545,3 +545,19 @@ def test_a_recovery_reads_no_further_while_too_much_is_on_its_way_back(
     monkeypatch.setattr(recovery_module, "WRITE_BACK_BYTES_MAX", 5 * window_bytes)
     assert done(lab, recovery, reads_first).metadata.last_entry_id == 39
     assert 5 * window_bytes < max(pending) <= 6 * window_bytes
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_corrupt_copy_that_is_seen_during_a_write_back_does_not_stop_the_recovery(
+    seed: int,
+) -> None:
+    lab = RecoveryLab(ledger(2, 2, 2), spares=(2,))
+    lab.reply_bytes = 1  # an entry a reply
+    for entry_id in (0, 1):
+        lab.put(entry_id, 0, 1, lac=-1)
+    lab.put(2, 1, lac=-1)
+    lab[1].corrupt(LEDGER, EntryId(2))
+    rng = random.Random(seed)
+    assert isinstance(
+        lab.run(lab.recovery(), lambda waiting: rng.randrange(len(waiting))), Recovered | Abort
+    )

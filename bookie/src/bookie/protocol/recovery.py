@@ -250,9 +250,11 @@ class Recovery:
     def _judge(self) -> list[Effect]:
         """Write back what can be decided now, then ask on or stop."""
         found, verdict = self._search.judge()
+        effects: list[Effect] = []
         for bookie_id in dict.fromkeys(bookie for bookie, _entry in self._search.corrupt):
-            self._writeback.distrust(bookie_id)
-        effects: list[Effect] = list(self._writeback.add(found)) if found else []
+            effects += self._writeback.distrust(bookie_id)
+        if found:
+            effects += self._writeback.add(found)
         if failed := self._check_writeback():
             return effects + failed
         if verdict is EntryVerdict.PENDING:

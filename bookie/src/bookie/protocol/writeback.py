@@ -132,12 +132,16 @@ class WriteBack:
         self._check()
         return effects
 
-    def distrust(self, bookie_id: BookieId) -> None:
+    def distrust(self, bookie_id: BookieId) -> list[WriteBackEffect]:
         """Replace a member that returned a corrupt copy: it would keep that copy, so its acks mean
         nothing.
         """
-        if bookie_id in self.ensemble:
-            self._fail(self.ensemble.index(bookie_id), Status.IO_ERROR)
+        if bookie_id not in self.ensemble:
+            return []
+        self._fail(self.ensemble.index(bookie_id), Status.IO_ERROR)
+        effects = self._repair_ensemble()
+        self._check()
+        return effects
 
     def _fail(self, position: int, status: Status) -> None:
         self._failed.setdefault(position, status)
@@ -300,4 +304,6 @@ class WriteBack:
         assert self._chosen.keys() <= failed and self._hopeless <= failed
         assert not (self._chosen and self._pending)
         assert self._asking is None or self._asking in failed - self._hopeless
+        if failed and self._asking is None and self.failure is None:
+            assert all(map(self._can_be_acked, self._pending)), "an entry waits for nobody"
         assert not failed or all(sent.position not in failed for sent in self._sent.values())
