@@ -163,10 +163,13 @@ class ReplicatedLog:
 
     async def room(self) -> None:
         """Wait until there is room for an append; returns at once when the log is lost."""
-        while self._switching and self._lost is None:
-            await self._switched.wait()
-        if self._lost is None:
-            await self._writer.room()
+        writer = None
+        while self._lost is None and (self._switching or writer is not self._writer):
+            if self._switching:
+                await self._switched.wait()
+            else:  # the log may switch to another ledger while this one has no room
+                writer = self._writer
+                await writer.room()
 
     def _send(self, payload: bytes, future: "asyncio.Future[LogPosition]") -> None:
         ledger_id = self._writer.ledger_id

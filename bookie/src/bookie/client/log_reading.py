@@ -73,12 +73,13 @@ async def read_log(
                     on_missing(ledger_id)
             continue
         last = await reader.read_lac()
+        is_whole = reader.is_closed  # of this look: it may close while it is read up to `last`
         at_start = start is not None and ledger_id == start.ledger_id
         first = start.entry_id if start is not None and at_start else EntryId(0)
         async for entry in reader.stream(first, last):
             has_read = True
             yield LogEntry(LogPosition(ledger_id, entry.entry_id), entry.payload)
-        if not reader.is_closed:
+        if not is_whole:
             return
 
 
