@@ -185,6 +185,21 @@ async def test_an_idle_writer_tells_every_member_its_lac_once() -> None:
 
 
 @in_virtual_time
+async def test_a_lac_that_reached_no_member_is_told_again() -> None:
+    lab = WriterLab(3)
+    writer = await lab.writer()
+    for bookie_id in lab.fleet.ids:
+        lab.fleet.lose_requests(bookie_id, only=lambda call: call.op is Op.WRITE_LAC)
+    await writer.append(b"x")
+    await asyncio.sleep(5)
+    for bookie_id in lab.fleet.ids:
+        lab.fleet.heal(bookie_id)
+    await asyncio.sleep(10)
+    reader = await lab.client.open_ledger(writer.ledger_id)
+    assert await reader.read_lac() == 0
+
+
+@in_virtual_time
 async def test_the_members_of_now_are_told_the_lac_and_no_former_one() -> None:
     lab = WriterLab(4)
     writer = await lab.writer()

@@ -126,7 +126,7 @@ class LedgerWriter:
         """The timer that sends the LAC to the bookies; None if no ack has arrived since it was
         sent."""
         self._sent_lac = NO_ENTRY
-        """The LAC that was last sent so; at most the core's."""
+        """The LAC that an ack quorum last took so; at most the core's."""
         self._is_searching = False
         """True while a task looks for bookies; there is one at a time."""
         self._retry_timer: asyncio.TimerHandle | None = None
@@ -528,13 +528,23 @@ class LedgerWriter:
         if self._core.last_appended > lac:
             # Entries under way will carry the LAC; the next ack starts the timer again.
             return
-        self._sent_lac = lac
-        request = LacRequest(self.ledger_id, self._key, lac=lac)
-        for bookie_id in self._core.metadata.last_fragment.ensemble:
-            self._start(self._write_lac(bookie_id, request))
+        self._start(self._write_lac(lac))
 
-    async def _write_lac(self, bookie_id: BookieId, request: LacRequest) -> None:
-        await self._peers.write_lac(bookie_id, request)
+    async def _write_lac(self, lac: EntryId) -> None:
+        """Send it to all members; again after a pause if fewer than an ack quorum took it, since no
+        other ack of an idle writer starts the timer."""
+        metadata = self._core.metadata
+        request = LacRequest(self.ledger_id, self._key, lac=lac)
+        members = metadata.last_fragment.ensemble
+        said = await asyncio.gather(*(self._peers.write_lac(one, request) for one in members))
+        if said.count(Status.OK) >= metadata.ack_quorum:
+            self._sent_lac = max(self._sent_lac, lac)
+            return
+        is_refused = any(status in NOT_THE_BOOKIES_FAULT for status in said)
+        is_over = self._closing is not None or self._core.error is not None
+        if self._lac_timer is None and not (is_refused or is_over):
+            pause_s = self._settings.retry_max_s
+            self._lac_timer = self._loop.call_later(pause_s, self._send_lac)
 
 
 def _reject(future: LacFuture, error: BookieError) -> None:
