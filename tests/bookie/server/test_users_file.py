@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from bookie.errors import SettingsError
 from bookie.server.users_file import UsersFile, parse_users
+from descriptors import no_descriptors_left
 from sasl_client import REALM, USER, line
 
 
@@ -63,6 +64,23 @@ def test_a_file_that_is_gone_or_makes_no_sense_changes_nothing(tmp_path: Path) -
     renewed(path, "hd:half a line")
     assert set(users.keys()) == {"old"}
     renewed(path, line("new"))
+    assert set(users.keys()) == {"new"}
+
+
+def test_a_file_that_could_not_be_read_for_a_moment_counts_afterwards(tmp_path: Path) -> None:
+    users = UsersFile(renewed(tmp_path / "users", line("old")), REALM)
+    renewed(tmp_path / "users", line("new"))
+    with no_descriptors_left():
+        assert set(users.keys()) == {"old"}
+    assert set(users.keys()) == {"new"}
+
+
+def test_a_file_changed_in_place_counts_though_it_shows_the_old_time(tmp_path: Path) -> None:
+    users = UsersFile(path := renewed(tmp_path / "users", line("old")), REALM)
+    before = path.stat()
+    path.write_text(line("new"))
+    while path.stat().st_ctime_ns == before.st_ctime_ns or path.stat().st_mtime != before.st_mtime:
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # as `rsync --times` does
     assert set(users.keys()) == {"new"}
 
 

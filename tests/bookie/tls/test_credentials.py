@@ -15,6 +15,7 @@ from bookie.tls.principals import Principal, Role
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from descriptors import no_descriptors_left
 
 DAY = timedelta(days=1)
 BOOKIE = Principal("storage", "demo", Role.BOOKIE, "bookie-0")
@@ -99,6 +100,17 @@ def test_half_of_a_renewal_changes_nothing(tmp_path: Path, authority: Authority)
     other = fill(tmp_path / "other", authority)
     (tmp_path / "tls.crt").write_bytes((other / "tls.crt").read_bytes())
     assert folder.server_context() is context
+
+
+def test_a_renewal_that_could_not_be_read_for_a_moment_is_used_afterwards(
+    tmp_path: Path, authority: Authority
+) -> None:
+    folder = CredentialsFolder(fill(tmp_path, authority))
+    before = folder.current.certificate
+    fill(tmp_path, authority)
+    with no_descriptors_left():
+        assert folder.current.certificate == before
+    assert folder.current.certificate != before
 
 
 def test_both_authorities_are_trusted_while_one_follows_the_other(

@@ -7,7 +7,6 @@ earlier ones stay in use. `ca.crt` may hold several authorities, for example whi
 another.
 """
 
-import logging
 import ssl
 import time
 from dataclasses import dataclass, field
@@ -19,10 +18,9 @@ import grpc
 from cryptography import x509
 
 from bookie.errors import SettingsError
-from bookie.tls.files import AUTHORITIES, CERTIFICATE, KEY, Stamps, stamps
+from bookie.tls.files import AUTHORITIES, CERTIFICATE, KEY, stamps
 from bookie.tls.principals import Principal
-
-log = logging.getLogger(__name__)
+from bookie.tls.renewed_files import RenewedFiles, UnreadableError
 
 OF_ANOTHER_KEY: Final = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH")
 """OpenSSL's reasons for refusing a key that does not belong to the certificate."""
@@ -72,10 +70,12 @@ class CredentialsFolder:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.generation = 0
+        self._files = RenewedFiles(directory, _Taken, stamp=stamps)
+
+    @property
+    def generation(self) -> int:
         """Rises each time changed files came into use."""
-        self._stamps = self._look()
-        self._taken = _Taken(directory)
+        return self._files.generation
 
     def look(self) -> None:
         """Read files that have changed, after which `generation` shows whether there
@@ -132,27 +132,7 @@ class CredentialsFolder:
         return grpc.ssl_channel_credentials(now.authorities, now.key, now.certificate)
 
     def _now(self) -> "_Taken":
-        # This makes a few calls of stat, so it needs no thread: a handshake costs a hundred times
-        # that.
-        seen = self._look()
-        if seen != self._stamps:
-            self._stamps = seen
-            self._read_again()
-        return self._taken
-
-    def _read_again(self) -> None:
-        # This needs no thread: it happens once for each renewal and takes milliseconds. `ssl`
-        # parses authorities under the interpreter's lock, so the event loop would have to wait
-        # anyway.
-        try:
-            self._taken = _Taken(self.directory)
-            self.generation += 1
-            log.info("%s was read again: the next handshakes use it", self.directory)
-        except SettingsError as error:
-            log.warning("the earlier TLS files stay in use: %s", error)
-
-    def _look(self) -> Stamps:
-        return stamps(self.directory)
+        return self._files.look()
 
 
 class _Taken:
@@ -207,7 +187,7 @@ def _context(protocol: int, directory: Path) -> ssl.SSLContext:
             why = f"found {key}, expected one private key as PEM ({error.reason or error})"
         raise SettingsError(why) from error
     except OSError as error:  # it could be read a moment ago
-        raise SettingsError(
+        raise UnreadableError(
             f"found {directory}, whose {CERTIFICATE} and {KEY} cannot be read ({error.strerror})"
         ) from error
     _load_authorities(context, directory / AUTHORITIES)
@@ -231,6 +211,6 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise SettingsError(
+        raise UnreadableError(
             f"found {path}, which cannot be read ({error.strerror}), expected a PEM file"
         ) from error

@@ -15,12 +15,22 @@ KEY: Final = "tls.key"
 AUTHORITIES: Final = "ca.crt"
 FILES: Final = (CERTIFICATE, KEY, AUTHORITIES)
 
-Stamps = list[tuple[int, int, int] | None]
+Stamp = tuple[int, int, int] | None
 
 
-def stamps(directory: Path) -> Stamps:
+def stamps(directory: Path) -> tuple[Stamp, ...]:
     """Values that change when one of the files changes; None for a file that does not exist."""
-    return [_stamp(directory / name) for name in FILES]
+    return tuple(stamp(directory / name) for name in FILES)
+
+
+def stamp(path: Path) -> Stamp:
+    """A value that changes when the file does; None when it does not exist."""
+    try:
+        found = path.stat()  # follows links: Kubernetes renews a secret by changing a link
+    except OSError:
+        return None
+    # Not the time of the content: corrected permissions have to count as a change, too.
+    return found.st_ctime_ns, found.st_ino, found.st_size
 
 
 def client_context(directory: Path) -> ssl.SSLContext:
@@ -43,12 +53,3 @@ def client_context(directory: Path) -> ssl.SSLContext:
 def _refused() -> str:
     # Without a password function, OpenSSL would ask at the terminal.
     raise ValueError("the key is encrypted")
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = path.stat()  # follows links: Kubernetes renews a secret by changing a link
-    except OSError:
-        return None
-    # Not the time of the content: corrected permissions have to count as a change, too.
-    return found.st_ctime_ns, found.st_ino, found.st_size

@@ -1,0 +1,48 @@
+"""Files that change while their content is in use: how often they are read, and what is logged."""
+
+from pathlib import Path
+
+import pytest
+from bookie.errors import SettingsError
+from bookie.tls.files import stamp
+from bookie.tls.renewed_files import RenewedFiles, UnreadableError
+
+
+def number(path: Path) -> int:
+    try:
+        return int(path.read_text())
+    except OSError as error:
+        raise UnreadableError(f"{path} cannot be read") from error
+    except ValueError as error:
+        raise SettingsError(f"{path} is no number") from error
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "number"
+    path.write_text("1")
+    return path
+
+
+def test_a_malformed_file_is_parsed_once_until_it_changes(path: Path) -> None:
+    read: list[str] = []
+
+    def noted(path: Path) -> int:
+        read.append(path.read_text())
+        return number(path)
+
+    files = RenewedFiles(path, noted, stamp=stamp)
+    path.write_text("one")
+    assert [files.look() for _ in range(3)] == [1, 1, 1]
+    assert read == ["1", "one"]
+
+
+def test_a_file_that_stays_unreadable_is_named_once_in_the_log(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = RenewedFiles(path, number, stamp=stamp)
+    path.unlink()
+    assert [files.look() for _ in range(3)] == [1, 1, 1]
+    assert [one.getMessage() for one in caplog.records] == [
+        f"the earlier content stays in use: {path} cannot be read"
+    ]
