@@ -11,6 +11,7 @@ from bookie.metadata.zookeeper import ZooKeeperStore
 from bookie.tls.environment import DIRECTORY_VARIABLE
 from bookie.tls.principals import Role
 from kazoo.client import KazooClient
+from kazoo.security import make_acl
 from tls_fleet import TlsFleet
 
 
@@ -89,6 +90,12 @@ def own_zookeeper(tmp_path: Path) -> Iterator[OwnZooKeeper]:
     own = OwnZooKeeper(tmp_path / "zookeeper")
     yield own
     own.stop()
+
+
+async def let_register(store: ZooKeeperStore, is_allowed: bool) -> None:
+    """Bookies may register, or everybody may only read which ones are registered."""
+    rights = [make_acl("world", "anyone", read=True, admin=True, all=is_allowed)]
+    await store.session.write(lambda zk: zk.set_acls_async(store.paths.writable, rights))
 
 
 async def expire(store: ZooKeeperStore) -> None:

@@ -1,8 +1,10 @@
 """What only ZooKeeper can show: znodes as Apache's tools read them, lost sessions, outages."""
 
 import asyncio
+import logging
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -31,7 +33,7 @@ from bookie.metadata.store import (
 from bookie.metadata.znodes import ZNODE_BYTES_MAX
 from bookie.metadata.zookeeper import ZooKeeperStore
 from bookie.protocol.ledger import Fragment, LedgerMetadata
-from zookeeper_fixture import OwnZooKeeper, expire
+from zookeeper_fixture import OwnZooKeeper, expire, let_register
 
 pytestmark = pytest.mark.process
 
@@ -333,6 +335,45 @@ async def test_a_registration_that_somebody_removed_returns(
     await watcher.session.write(lambda zk: zk.delete_async(path))
     await eventually(watcher, path, there=True)
     await watcher.close()
+
+
+async def test_a_registration_that_is_not_allowed_is_refused_in_our_words(
+    store: ZooKeeperStore,
+) -> None:
+    await let_register(store, False)
+    with pytest.raises(UnavailableError, match=r"does not allow this write .*: use the cred"):
+        await store.register(INFO)
+
+
+async def test_a_registration_that_was_refused_returns_once_it_is_allowed(
+    store: ZooKeeperStore, zookeeper_url: str
+) -> None:
+    watcher = await opened(zookeeper_url)
+    await store.register(INFO)
+    await let_register(watcher, False)
+    async with warned("bookie.metadata.registration") as said:
+        await expire(store)
+    assert "will be tried again" in said[0] and "does not allow" in said[0]
+    await let_register(watcher, True)
+    await eventually(watcher, f"{store.paths.writable}/{B0}", there=True)
+    await watcher.close()
+
+
+@asynccontextmanager
+async def warned(name: str) -> AsyncIterator[list[str]]:
+    """Ends once this logger has warned, at once or later; what it said."""
+    said, has_warned = list[str](), asyncio.Event()
+
+    class Ear(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.append(record.getMessage())
+            has_warned.set()
+
+    ear = Ear(logging.WARNING)
+    logging.getLogger(name).addHandler(ear)
+    yield said
+    await asyncio.wait_for(has_warned.wait(), 20)
+    logging.getLogger(name).removeHandler(ear)
 
 
 async def test_a_withdrawn_registration_does_not_return_after_an_expiry(

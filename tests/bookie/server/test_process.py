@@ -23,7 +23,7 @@ from bookie.wire.admin.bookie_admin_pb2_grpc import BookieAdminStub
 from bookie.wire.native import ReadRequest
 from bookie_processes import BookieProcess
 from server_lab import ENSEMBLE, KEY, ME, ServerLab, frame
-from zookeeper_fixture import OwnZooKeeper, expire
+from zookeeper_fixture import OwnZooKeeper, expire, let_register
 
 pytestmark = pytest.mark.process
 WAIT_S = 30.0
@@ -193,6 +193,24 @@ async def test_a_registration_returns_after_the_session_was_lost(
     await lab.until_registered()
     assert (await lab.clients.bookies())[ME] == before
     assert bookie.state.phase.serves
+    assert await lab.stop() == 0
+    await lab.end()
+    await lab.clients.close()
+
+
+async def test_a_bookie_whose_first_registration_is_refused_serves_and_tries_again(
+    tmp_path: Path, zookeeper_url: str
+) -> None:
+    lab = OverZooKeeper(tmp_path)
+    lab.url, lab.clients = zookeeper_url, await open_store(zookeeper_url)
+    await lab.clients.initialise()
+    assert isinstance(lab.clients, ZooKeeperStore)
+    await let_register(lab.clients, False)
+    bookie = lab.begin()
+    await lab.until(lambda: "does not allow this write" in bookie.state.message)
+    assert bookie.state.phase.serves
+    await let_register(lab.clients, True)
+    await lab.until_registered()
     assert await lab.stop() == 0
     await lab.end()
     await lab.clients.close()

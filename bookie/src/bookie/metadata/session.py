@@ -236,11 +236,7 @@ class ZooKeeperSession:
             fill(changes)
             return changes.commit_async()
 
-        results = await self.write(begin, repeat=repeat)
-        errors = [result for result in results if isinstance(result, KazooException)]
-        causes = [e for e in errors if not isinstance(e, RolledBackError | RuntimeInconsistency)]
-        for error in causes or errors:
-            raise error
+        await self._bounded(self._transact(begin, repeat), "write")
 
     def post(self, callback: Callable[[], None]) -> None:
         """Run a callback in the event loop; for watches, which kazoo calls on its own threads."""
@@ -306,6 +302,14 @@ class ZooKeeperSession:
             except LOSSES:
                 if not repeat:
                     raise
+
+    async def _transact(self, begin: Begin, repeat: bool) -> None:
+        # kazoo returns the errors of a transaction as its results.
+        results = await self._write(begin, repeat)
+        errors = [result for result in results if isinstance(result, KazooException)]
+        causes = [e for e in errors if not isinstance(e, RolledBackError | RuntimeInconsistency)]
+        for error in causes or errors:
+            raise error
 
     async def _bounded(self, request: Coroutine[Any, Any, Any], kind: str) -> Any:
         """Run one operation under the deadline and the limit of requests in flight."""
