@@ -1,5 +1,6 @@
 """The operator's calls of control planes: to a bookie of an older version, and under TLS."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from bookie_operator.control import Addressee, GrpcControl
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.plan.planner import plan
 from bookie_operator.status_tree.pending import held_collections
+from dead_channels import DeadChannels
 from operator_scenes import bookie, cluster, observed, task
 from server_lab import ME, ServerLab
 
@@ -180,6 +182,21 @@ async def test_a_connection_with_former_credentials_is_closed(secure: Secure) ->
     await control.health(secure.addressee)
     assert before.plane._channel.get_state() is grpc.ChannelConnectivity.SHUTDOWN
     await control.close()
+
+
+async def test_calls_that_find_renewed_credentials_at_once_share_one_connection(
+    tmp_path: Path,
+) -> None:
+    authority = await asyncio.to_thread(Authority.make, tmp_path, "ours")
+    folder, channels = authority.sign("operator", Role.OPERATOR).folder, DeadChannels()
+    control = GrpcControl(lambda: folder, dial=lambda _tls: channels.dial)
+    for _ in range(2):
+        authority.sign("operator", Role.OPERATOR)
+        to = Addressee("127.0.0.1:1", MEANT, has_tls=True)
+        await asyncio.gather(*(control.health(to) for _ in range(3)))
+    assert (len(channels), channels.open_count) == (2, 1)
+    await control.close()
+    assert channels.open_count == 0
 
 
 async def test_an_address_that_another_bookie_has_now_is_asked_as_that_ones(secure: Secure) -> None:

@@ -115,17 +115,19 @@ class GrpcControl:
         folder = self._own_credentials() if to.has_tls else None
         made_with = None if folder is None else (folder.directory, folder.generation)
         key = to.address, to.meant.bookie
-        line = self._lines.get(key)
-        if line is not None and line.made_with != made_with:
-            await self._lines.pop(key).plane.close()
-            line = None
-        if line is None:
-            while len(self._lines) >= CONNECTIONS_MAX:  # ports change with every restart
-                await self._lines.pop(next(iter(self._lines))).plane.close()
-            dial = self._dial(None if folder is None else ClientTls(folder))
-            plane = ControlPlane(to.address, bookie_id=to.meant.bookie, dial=dial)
-            line = self._lines[key] = _Line(plane, made_with)
-        return line.plane
+        former = self._lines.get(key)
+        if former is not None and former.made_with == made_with:
+            return former.plane
+        dial = self._dial(None if folder is None else ClientTls(folder))
+        plane = ControlPlane(to.address, bookie_id=to.meant.bookie, dial=dial)
+        # Before any await: another call of the same bookie must use this one.
+        self._lines.pop(key, None)
+        self._lines[key] = _Line(plane, made_with)
+        if former is not None:
+            await former.plane.close()
+        while len(self._lines) > CONNECTIONS_MAX:  # ports change with every restart
+            await self._lines.pop(next(iter(self._lines))).plane.close()
+        return plane
 
     def _own_credentials(self) -> CredentialsFolder:
         """UnavailableError while there are none that fit together."""

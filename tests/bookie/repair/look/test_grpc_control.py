@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from bookie.protocol.status import Status
 from bookie.repair.look.bookie_control import BookieControl
-from bookie.repair.look.grpc_control import AdminSettings, GrpcControl
+from bookie.repair.look.grpc_control import CALLS_MAX, AdminSettings, GrpcControl
 from bookie.testing.admin_service import served_control
 from bookie.testing.certificates import Authority
 from bookie.testing.control import FakeControl
@@ -33,6 +34,7 @@ from bookie.wire.admin.bookie_admin_pb2_grpc import (
 from bookie.wire.admin.client import Dial, dial_with
 from bookie.wire.admin.request_answer import RequestAnswer
 from bookie.wire.identity import Identity
+from dead_channels import DeadChannels
 
 SETTINGS = AdminSettings(deadline_s=5.0, slow_deadline_s=5.0)
 LEDGER = LedgerId(3)
@@ -235,33 +237,69 @@ def at(port: int) -> Endpoint:
     return Endpoint(ADMIN_ENDPOINT, "127.0.0.1", port, "grpc")
 
 
+@asynccontextmanager
+async def silent() -> AsyncIterator[tuple[Endpoint, asyncio.Semaphore]]:
+    """The control plane of a bookie that never answers, and what counts the calls that came."""
+    calls = asyncio.Semaphore(0)
+
+    async def hang(_request: Any, _context: Any) -> None:
+        calls.release()
+        await asyncio.Event().wait()
+
+    service = BookieAdminServicer()
+    service.Flush = hang  # type: ignore[method-assign]
+    server = grpc.aio.server()
+    add_BookieAdminServicer_to_server(service, server)  # type: ignore[no-untyped-call]
+    there = at(server.add_insecure_port("127.0.0.1:0"))
+    await server.start()
+    yield there, calls
+    await server.stop(None)
+
+
 async def test_a_call_under_way_to_an_address_that_was_left_is_unreachable(
     fleet: FakeFleet, store: MetadataStore
 ) -> None:
-    fake, has_come = FakeControl(fleet, store), asyncio.Event()
-
-    async def hang(_request: Any, _context: Any) -> None:
-        has_come.set()
-        await asyncio.Event().wait()
-
-    async with served_control(fake) as ports:
-        await store.initialise()
-        service = BookieAdminServicer()
-        service.Flush = hang  # type: ignore[method-assign]
-        server = grpc.aio.server()
-        add_BookieAdminServicer_to_server(service, server)  # type: ignore[no-untyped-call]
-        bookie_id, here = fleet.ids[0], ports[fleet.ids[0]]
-        there = server.add_insecure_port("127.0.0.1:0")
-        await server.start()
-        await store.register(BookieInfo(bookie_id, (at(there),)))
+    bookie_id = fleet.ids[0]
+    async with served_control(FakeControl(fleet, store)) as ports, silent() as (there, calls):
+        await store.register(BookieInfo(bookie_id, (there,)))
         client = GrpcControl(store, settings=replace(SETTINGS, address_ttl_s=0.0))
         under_way = asyncio.create_task(client.flush(bookie_id))
-        await has_come.wait()
-        await store.register(BookieInfo(bookie_id, (at(here),)))
+        await calls.acquire()
+        await store.register(BookieInfo(bookie_id, (at(ports[bookie_id]),)))
         assert await client.flush(bookie_id) is Status.OK
         assert await under_way is Status.UNREACHABLE, "and its task was not cancelled"
         await client.close()
-        await server.stop(None)
+
+
+async def test_a_call_that_waited_for_others_to_an_address_that_was_left_goes_to_the_new_one(
+    fleet: FakeFleet, store: MetadataStore
+) -> None:
+    bookie_id = fleet.ids[0]
+    async with served_control(FakeControl(fleet, store)) as ports, silent() as (there, calls):
+        await store.register(BookieInfo(bookie_id, (there,)))
+        client = GrpcControl(store, settings=replace(SETTINGS, address_ttl_s=0.0))
+        asked = [asyncio.create_task(client.flush(bookie_id)) for _ in range(CALLS_MAX + 1)]
+        for _ in range(CALLS_MAX):
+            await calls.acquire()
+        await store.register(BookieInfo(bookie_id, (at(ports[bookie_id]),)))
+        assert await client.flush(bookie_id) is Status.OK
+        assert await asyncio.gather(*asked) == [Status.UNREACHABLE] * CALLS_MAX + [Status.OK]
+        await client.close()
+
+
+async def test_calls_that_find_a_new_address_at_once_share_one_connection(
+    store: MetadataStore,
+) -> None:
+    await store.initialise()
+    bookie_id, channels = BookieId("bookie-0"), DeadChannels()
+    settings = replace(SETTINGS, address_ttl_s=0.0)
+    client = GrpcControl(store, settings=settings, dial=lambda _has_tls: channels.dial)
+    for port in (1, 2):
+        await store.register(BookieInfo(bookie_id, (at(port),)))
+        await asyncio.gather(*(client.flush(bookie_id) for _ in range(3)))
+    assert (len(channels), channels.open_count) == (2, 1)
+    await client.close()
+    assert channels.open_count == 0
 
 
 async def test_a1_an_address_whose_bookie_is_not_registered_is_forgotten(

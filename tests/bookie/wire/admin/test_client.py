@@ -63,6 +63,13 @@ async def test_nobody_at_an_address_is_an_error_that_says_what_to_check() -> Non
             await bookie.health(Call(None, S))
 
 
+async def test_a_call_over_a_closed_connection_is_an_error_of_ours() -> None:
+    async with control_plane("127.0.0.1:1") as bookie:
+        pass
+    with pytest.raises(UnavailableError, match=r"to 127.0.0.1:1 was closed before the call"):
+        await bookie.flush(Call(None, S))
+
+
 def test_every_phase_of_the_proto_is_known() -> None:
     names = {phase.name for phase in Phase} - {"UNKNOWN"}
     assert names == set(pb.Phase.keys()) - {"PHASE_UNSPECIFIED"}

@@ -233,23 +233,33 @@ class GrpcControl:
 
     @asynccontextmanager
     async def _line(self, bookie_id: BookieId, address: Address) -> AsyncIterator[ControlPlane]:
+        line = await self._line_to(bookie_id, address)
+        while True:
+            async with line.calls:
+                newest = self._lines.get(bookie_id, line)
+                if newest is line:
+                    yield line.plane
+                    return
+            line = newest  # while this call waited for its turn, another one found a new address
+
+    async def _line_to(self, bookie_id: BookieId, address: Address) -> _Line:
+        """The connection to this address, in place of one to another address."""
         target = at_port(address.endpoint.host, address.endpoint.port)
         has_tls = address.endpoint.has_tls
-        line = self._lines.get(bookie_id)
-        if line is not None and (line.plane.target, line.has_tls) != (target, has_tls):
-            del self._lines[bookie_id]
-            await line.plane.close()
-            line = None
-        if line is None:
-            plane = ControlPlane(
-                target,
-                bookie_id=bookie_id,
-                dial=self._dial(has_tls),
-                heard=lambda identity: self._addresses.saw(bookie_id, identity.epoch),
-            )
-            line = self._lines[bookie_id] = _Line(plane, has_tls)
-        async with line.calls:
-            yield line.plane
+        former = self._lines.get(bookie_id)
+        if former is not None and (former.plane.target, former.has_tls) == (target, has_tls):
+            return former
+        plane = ControlPlane(
+            target,
+            bookie_id=bookie_id,
+            dial=self._dial(has_tls),
+            heard=lambda identity: self._addresses.saw(bookie_id, identity.epoch),
+        )
+        # Before the await: another call that finds the new address meanwhile must use this one.
+        line = self._lines[bookie_id] = _Line(plane, has_tls)
+        if former is not None:
+            await former.plane.close()
+        return line
 
 
 async def _in_parts(

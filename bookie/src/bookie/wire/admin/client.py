@@ -332,9 +332,13 @@ class ControlPlane:
         meant = call.meant
         method = getattr(self._stub, _METHODS[type(request).__name__])
         metadata = () if meant is None else meant.to_metadata()
-        under_way = method(request, timeout=call.timeout_s, metadata=metadata)
         try:
+            under_way = method(request, timeout=call.timeout_s, metadata=metadata)
             reply = await under_way
+        except grpc.aio.UsageError as error:
+            raise UnavailableError(
+                f"the connection to {self.target} was closed before the call: ask again"
+            ) from error
         except grpc.aio.AioRpcError as error:
             raise CallError(self.target, error.code(), error.details() or "") from error
         except asyncio.CancelledError:

@@ -1,0 +1,34 @@
+"""gRPC channels to nobody, which take a turn of the loop to close."""
+
+import asyncio
+from typing import Any
+
+from bookie.errors import UnavailableError
+
+
+class DeadChannel:
+    """A channel and its stub."""
+
+    def __init__(self) -> None:
+        self.is_open = True
+
+    async def close(self, _grace: float | None) -> None:
+        await asyncio.sleep(0)
+        self.is_open = False
+
+    async def Flush(self, *_request: Any, **_options: Any) -> None:
+        raise UnavailableError("nobody answers")
+
+    GetHealth = Flush
+
+
+class DeadChannels(list[DeadChannel]):
+    """Those that were opened."""
+
+    def dial(self, _target: str, _bookie_id: str) -> tuple[DeadChannel, DeadChannel]:
+        self.append(DeadChannel())
+        return self[-1], self[-1]
+
+    @property
+    def open_count(self) -> int:
+        return sum(channel.is_open for channel in self)
