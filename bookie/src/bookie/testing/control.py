@@ -27,7 +27,8 @@ from bookie.wire.admin.request_answer import RequestAnswer, RetractionAnswer
 class FakeControl:
     """Implements `repair.look.bookie_control.BookieControl` over a fleet in memory.
 
-    `unreachable`: bookies whose control plane alone gives no answer. `lost`: the loss records.
+    `unreachable`: bookies whose control plane alone gives no answer. `unable`: bookies that say
+    nothing of what they hold, and the status that they answer instead. `lost`: the loss records.
     `refuse_loss`, `refuse_flush`: bookies that refuse to record one, that fail to sync. `draining`:
     those that are to leave. `never_recheck`: too old to look at their own copies.
     `asked` records (call, bookie), in order.
@@ -37,6 +38,7 @@ class FakeControl:
         self.fleet = fleet
         self.store = store
         self.unreachable: set[BookieId] = set()
+        self.unable: dict[BookieId, Status] = {}
         self.refuse_loss: set[BookieId] = set()
         self.refuse_flush: set[BookieId] = set()
         self.lost: dict[tuple[BookieId, LedgerId], EntrySet] = {}
@@ -67,8 +69,9 @@ class FakeControl:
         self, bookie_id: BookieId, ledger_ids: Sequence[LedgerId]
     ) -> Mapping[LedgerId, Holding]:
         bookie = self._bookie("availability", bookie_id)
-        if bookie is None:
-            return {i: no_answer(bookie_id, i, Status.UNREACHABLE) for i in ledger_ids}
+        if bookie is None or bookie_id in self.unable:
+            status = self.unable.get(bookie_id, Status.UNREACHABLE)
+            return {i: no_answer(bookie_id, i, status) for i in ledger_ids}
         return {i: self._holding(bookie, i) for i in ledger_ids}
 
     async def answers(

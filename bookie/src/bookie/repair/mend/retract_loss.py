@@ -9,7 +9,6 @@ from typing import Any
 
 from bookie.ids import BookieId, LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
-from bookie.protocol.status import Status
 from bookie.repair.look.cluster import Cluster
 from bookie.wire.admin.request_answer import RetractionAnswer
 
@@ -56,11 +55,12 @@ async def retract_loss(
     silent: list[BookieId] = []
     for bookie_id in await cluster.all_bookies():
         holding = (await cluster.control.availability(bookie_id, [ledger_id]))[ledger_id]
-        if holding.status is Status.UNREACHABLE:
-            silent.append(bookie_id)
         named = holding.lost & entries if entries else holding.lost
         if named:
             answers[bookie_id] = await cluster.control.retract_loss(
                 bookie_id, ledger_id, named, by=by, reason=reason
             )
+        elif not holding.has_searched:
+            # Whatever kept it from an answer, its record may be there.
+            silent.append(bookie_id)
     return LossRetraction(ledger_id, answers, tuple(silent))
