@@ -504,7 +504,7 @@ async def test_work_that_fails_after_its_boot_was_stopped_is_told(
     with pytest.raises(asyncio.CancelledError) as ended:
         await task
     assert isinstance(ended.value.__cause__, StorageError)
-    assert "failed after the stop: no space" in caplog.text
+    assert "failed when nobody waited for it any more: no space" in caplog.text
 
 
 async def test_work_comes_to_its_end_however_often_its_boot_is_cancelled() -> None:

@@ -1,6 +1,7 @@
 """Draining a whole bookie: what it refuses, what outlives restarts, what health counts."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -195,6 +196,34 @@ async def test_a_marker_that_cannot_be_removed_leaves_the_drain_on(idle_server: 
     with pytest.raises(grpc.aio.AioRpcError):
         await drain(idle_server, cancel=True)
     assert (await health(idle_server)).draining
+
+
+async def give_up(lab: ServerLab, *, then_cancel: bool) -> None:
+    """A drain begins, and its caller goes away while the first marker is written. Returns once the
+    last marker was written."""
+    assert lab.bookie is not None
+    switch, written = lab.bookie.control.serving.drain, threading.Event()
+    last = ("rename", lab.directories[-1] / f"{DRAIN_NAME}.new")
+    lab.disk.watch(lambda *operation: written.set() if operation == last else None)
+    with lab.disk.held_syncs() as waiting:
+        tasks = [asyncio.create_task(switch.begin())]
+        await asyncio.to_thread(waiting.wait)
+        tasks[0].cancel()
+        if then_cancel:
+            tasks.append(asyncio.create_task(switch.cancel()))
+        await asyncio.wait(tasks, timeout=0)
+    await asyncio.wait(tasks)
+    await asyncio.to_thread(written.wait)
+
+
+async def test_a_drain_whose_caller_gave_up_is_a_whole_one(server: ServerLab) -> None:
+    await give_up(server, then_cancel=False)
+    assert (await health(server)).draining and marker_files(server) == 3
+
+
+async def test_a_cancel_ends_a_drain_whose_caller_gave_up(server: ServerLab) -> None:
+    await give_up(server, then_cancel=True)
+    assert not (await health(server)).draining and not marker_files(server)
 
 
 async def test_health_counts_every_ledger_that_names_it(server: ServerLab) -> None:

@@ -8,10 +8,10 @@ import asyncio
 import contextlib
 import logging
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from bookie.boot.claim import Claim, SupersededError, outlasts_s
 from bookie.boot.cookie_fix import FixPolicy
@@ -253,12 +253,18 @@ def is_same_volume(disk: DiskInspection) -> bool:
 async def in_thread(work: Callable[[], Result]) -> Result:
     """Run blocking work in a thread, to its end even when the boot is stopped: the folders must
     stay locked until then.
-
-    However often it is cancelled, the work has ended when this returns. If the work fails after the
-    stop, the error is logged and becomes the cause of the CancelledError, as no caller waits for
-    the result.
     """
-    task = asyncio.create_task(asyncio.to_thread(work))
+    return await to_its_end(asyncio.to_thread(work))
+
+
+async def to_its_end(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run work that must not be left half done, however often its caller is cancelled: it has
+    ended when this returns.
+
+    If the work fails after a cancel, the error is logged and becomes the cause of the
+    CancelledError, as no caller waits for the result.
+    """
+    task = asyncio.create_task(work)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError as stopped:
@@ -266,5 +272,5 @@ async def in_thread(work: Callable[[], Result]) -> Result:
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait([task])
         if (error := task.exception()) is not None:
-            log.warning("failed after the stop: %s", error)
+            log.warning("failed when nobody waited for it any more: %s", error)
         raise stopped from error

@@ -16,12 +16,13 @@ refuses adds acknowledges nothing.
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Final
 
 from bookie.boot.drain_marker import mark_draining, unmark_draining
+from bookie.boot.takeover import to_its_end
 from bookie.errors import BookieError, UndecidableError
 from bookie.ids import BookieId, LedgerId
 from bookie.metadata.naming import list_ledgers, named_ids
@@ -83,16 +84,19 @@ class Drain:
             if self.state.is_draining:
                 return
             self._refuse_marks()
-            await asyncio.to_thread(mark_draining, self.disk, self.directories)
-            self._switch(True)
+            await to_its_end(self._mark(mark_draining, True))
         await self.announcer.announce()
 
     async def cancel(self) -> None:
         """End the drain, whatever the limbo marks; ledgers that were moved away stay away."""
         async with self._turn:
-            await asyncio.to_thread(unmark_draining, self.disk, self.directories)
-            self._switch(False)
+            await to_its_end(self._mark(unmark_draining, False))
         await self.announcer.announce()
+
+    async def _mark(self, write: Callable[[Disk, Sequence[Path]], None], is_on: bool) -> None:
+        """Write or remove the markers, and say the same: also when the caller has given up."""
+        await asyncio.to_thread(write, self.disk, self.directories)
+        self._switch(is_on)
 
     def _switch(self, is_on: bool) -> None:
         self.state.switch_read_only(ReadOnlyReason.DRAIN, is_on)
