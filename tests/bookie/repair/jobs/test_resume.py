@@ -344,3 +344,28 @@ async def test_it_is_written_now_and_then_and_a_write_that_fails_is_made_up_for(
             await asyncio.sleep(EVERY_S / 10)
         assert 8 <= store.count <= 10 and await store.read_value(NAME) is not None
     assert await claimed(store, ids(*range(100))) == set(range(100))
+
+
+class CutOffWrite(MemoryStore):
+    """The first write of a value lasts until its task is cancelled, and changes nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_begun = asyncio.Event()
+
+    async def write_value(self, name: str, data: bytes, *, version: int | None) -> Versioned[bytes]:
+        if not self.has_begun.is_set():
+            self.has_begun.set()
+            await asyncio.Event().wait()
+        return await super().write_value(name, data, version=version)
+
+
+@in_virtual_time
+async def test_a_write_that_the_end_of_the_work_cuts_off_is_made_up_for() -> None:
+    store = CutOffWrite()
+    await store.initialise()
+    made = checkpoint(store, ids(0, 1))
+    async with made.kept():
+        made.add([outcome(0)])
+        await store.has_begun.wait()
+    assert await claimed(store, ids(0, 1)) == {0}

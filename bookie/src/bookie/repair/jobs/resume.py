@@ -159,8 +159,10 @@ class Checkpoint:
         """Blocks that are complete; no ledger is in two of them, nor in a chunk as well."""
         self._chunks: dict[int, _Chunk] = {}
         """Incomplete ranges of BLOCK_LEDGERS ledgers of `_wanted`, by their number."""
-        self._is_dirty = False
-        """Whether something is not written yet."""
+        self._additions = 0
+        """How often something was added."""
+        self._written = 0
+        """How many additions the last write had that succeeded: what came since is not written."""
         self._lock = threading.Lock()  # Spark adds ledgers from a thread of its own
 
     # What earlier runs had done
@@ -231,7 +233,7 @@ class Checkpoint:
                 done = is_done(outcome, digests=self._digests)
                 self._note(LedgerId(outcome.ledger_id), outcome.version if done else None, now)
                 self.touched.update(map(BookieId, outcome.touched))
-            self._is_dirty = True
+            self._additions += 1
 
     def _note(self, ledger_id: LedgerId, version: int | None, at: int) -> None:
         number = bisect_left(self._wanted, ledger_id) // BLOCK_LEDGERS
@@ -263,15 +265,15 @@ class Checkpoint:
             await self._write()
 
     async def _write(self) -> None:
-        """If anything is new; what cannot be written now is written with what comes next."""
-        if not self._is_dirty:
+        """If anything is new; what cannot be written now, or is cut off, is written next time."""
+        if self._written == self._additions:
             return
         with self._lock:
-            raw, self._is_dirty = self.encoded(), False
+            raw, additions = self.encoded(), self._additions
         try:
             await rewrite(self._store, self.name, lambda _found: raw, bytes)
+            self._written = additions
         except BookieError as error:
-            self._is_dirty = True
             log.warning("the checkpoint %s cannot be written now: %s", self.name, error)
 
     def encoded(self) -> bytes:
