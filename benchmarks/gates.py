@@ -79,6 +79,16 @@ def read_gates(path: Path = GATES) -> list[Gate]:
     return [Gate(**gate) for gate in found["gate"]]
 
 
+def gates_of(gates: Sequence[Gate], rows: Sequence[Row]) -> list[Gate]:
+    """Those of the benchmarks that these rows are of."""
+    run = {_benchmark(row.name) for row in rows}
+    return [gate for gate in gates if _benchmark(gate.row) in run]
+
+
+def _benchmark(row: str) -> str:
+    return row.partition(":")[0]
+
+
 def row_named(rows: Sequence[Row], name: str) -> Row:
     """KeyError says which rows there are."""
     for row in rows:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from benchmarks.bench_append import GATED
-from benchmarks.gates import Gate, judge, read_gates
+from benchmarks.gates import Gate, gates_of, judge, read_gates
 from benchmarks.rows import Row
 
 FAST = Row("append", "fast", ({"ratio": 0.5, "mib_per_s": 90.0}, {"ratio": 0.7, "mib_per_s": 80.0}))
@@ -38,6 +38,11 @@ def test_a_row_that_was_not_measured_is_no_pass() -> None:
     gate = Gate(row="append: gone", figure="ratio", at_least=0.1)
     with pytest.raises(KeyError, match="no row 'append: gone' among 'append: slow'"):
         judge([SLOW], [gate])
+
+
+def test_a_run_of_one_benchmark_is_judged_by_its_own_gates() -> None:
+    gates = [Gate(row=f"{name}: gone", figure="ratio", at_least=0.1) for name in ("append", "tls")]
+    assert gates_of(gates, [SLOW]) == gates[:1]
 
 
 @pytest.mark.parametrize("bounds", [{}, {"at_least": 1.0, "at_most": 1.0}])
