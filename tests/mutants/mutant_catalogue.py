@@ -10,6 +10,7 @@ import mutants_client
 import mutants_collection
 import mutants_full_disk
 import mutants_identity
+import mutants_lasting
 import mutants_lease
 import mutants_log
 import mutants_notes
@@ -28,6 +29,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *mutants_bookie.MUTANTS,
     *mutants_collection.MUTANTS,
     *mutants_full_disk.MUTANTS,
+    *mutants_lasting.MUTANTS,
     *mutants_repair.MUTANTS,
     *mutants_identity.MUTANTS,
     *mutants_lease.MUTANTS,

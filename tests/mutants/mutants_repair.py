@@ -105,7 +105,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "the holder of a corrupt copy counts toward the acks",
         stands_for=("S10 corruption copied",),
         file=RECOVERY,
-        old="            self._writeback.distrust(bookie_id)\n",
+        old="            effects += self._writeback.distrust(bookie_id)\n",
         new="            pass\n",
         tests=(
             "tests/scenarios/test_finding_the_end.py::"

@@ -1,0 +1,109 @@
+"""Planted bugs that outlive what caused them: it has passed, and what failed then stays so."""
+
+from typing import Final
+
+from mutant import Mutant, planted
+
+BOOKIE: Final = "bookie/src/bookie/"
+OPERATOR: Final = "operator/src/bookie_operator/"
+T: Final = "tests/bookie/"
+P: Final = "tests/bookie_operator/"
+LASTS: Final = ("a hindrance that has passed still counts",)
+
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    planted(
+        "a member that showed a corrupt copy is dropped and not replaced",
+        stands_for=LASTS,
+        file=BOOKIE + "protocol/writeback.py",
+        old="        effects = self._repair_ensemble()\n        self._check()\n"
+        "        return effects\n\n    def _fail",
+        new="        return []\n\n    def _fail",
+        tests=(
+            T + "client/test_client_recovery.py::"
+            "test_a_corrupt_copy_that_is_seen_during_a_write_back_does_not_stop_the_recovery",
+        ),
+    ),
+    planted(
+        "who reads a log goes on behind a ledger that closed while it was read",
+        stands_for=("a reader forgets what was acknowledged",),
+        file=BOOKIE + "client/log_reading.py",
+        old="        if not is_whole:\n",
+        new="        if not reader.is_closed:\n",
+        tests=(
+            T + "client/test_log_races.py::"
+            "test_who_reads_a_ledger_that_closes_meanwhile_leaves_no_gap_before_the_next",
+        ),
+    ),
+    planted(
+        "room in a ledger that is closed meanwhile is room in the log",
+        stands_for=LASTS,
+        file=BOOKIE + "client/log.py",
+        old="while self._lost is None and (self._switching or writer is not self._writer):",
+        new="while self._lost is None and writer is None:",
+        tests=(
+            T + "client/test_log_races.py::"
+            "test_append_many_that_waited_for_room_goes_into_the_next_ledger",
+        ),
+    ),
+    planted(
+        "an explicit LAC counts as told whoever took it",
+        stands_for=LASTS,
+        file=BOOKIE + "client/writer.py",
+        old="said.count(Status.OK) >= metadata.ack_quorum",
+        new="said.count(Status.OK) >= 0",
+        tests=(T + "client/test_writer.py::test_a_lac_that_reached_no_member_is_told_again",),
+    ),
+    planted(
+        "changed files that could not be read count as read",
+        stands_for=LASTS,
+        file=BOOKIE + "tls/renewed_files.py",
+        old="            return False\n",
+        new="            return True\n",
+        tests=(
+            T + "tls/test_credentials.py::"
+            "test_a_renewal_that_could_not_be_read_for_a_moment_is_used_afterwards",
+            T + "server/test_users_file.py::"
+            "test_a_file_that_could_not_be_read_for_a_moment_counts_afterwards",
+        ),
+    ),
+    planted(
+        "a checkpoint's write counts before it has happened",
+        stands_for=LASTS,
+        file=BOOKIE + "repair/jobs/resume.py",
+        old="            await rewrite(self._store, self.name, lambda _found: raw, bytes)\n"
+        "            self._written = additions\n",
+        new="            self._written = additions\n"
+        "            await rewrite(self._store, self.name, lambda _found: raw, bytes)\n",
+        tests=(
+            T + "repair/jobs/test_resume.py::"
+            "test_a_write_that_the_end_of_the_work_cuts_off_is_made_up_for",
+        ),
+    ),
+    planted(
+        "a task whose job was refused once is told that its job is gone",
+        stands_for=LASTS,
+        file=OPERATOR + "plan/tasks.py",
+        old="    if job is None and task.status.target == _next_job(pass_, task, kind):\n",
+        new="    if job is None and pass_.spec.paused:\n",
+        tests=(P + "test_reconcile.py::test_a_task_whose_job_is_refused_once_gets_it_later",),
+    ),
+    planted(
+        "a task that has failed is carried out all the same",
+        stands_for=("what has failed is done all the same",),
+        file=OPERATOR + "plan/tasks.py",
+        old="    return pass_.without_tasks(failed), failed\n",
+        new="    return pass_, failed\n",
+        tests=(P + "plan/test_tasks.py::test_nothing_is_done_for_a_task_that_has_failed",),
+    ),
+    planted(
+        "jobs of an earlier cluster of the name are taken over",
+        stands_for=("A1 another cluster's bookie answers",),
+        file=OPERATOR + "platform/kubernetes/job_view.py",
+        old="[one for one in listed_jobs if is_of(one, self._cluster.uid)]",
+        new="list(listed_jobs)",
+        tests=(
+            P + "platform/test_kubernetes_jobs.py::"
+            "test_a_job_of_an_earlier_cluster_of_the_name_is_none_of_this_one",
+        ),
+    ),
+)
