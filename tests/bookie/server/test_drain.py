@@ -1,6 +1,8 @@
 """Draining a whole bookie: what it refuses, what outlives restarts, what health counts."""
 
 import asyncio
+import errno
+import os
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -186,6 +188,24 @@ async def test_a_marker_that_cannot_be_written_refuses_the_drain(idle_server: Se
         await drain(idle_server)
     assert caught.value.code() is grpc.StatusCode.DATA_LOSS
     assert not (await health(idle_server)).draining
+
+
+async def test_a_drain_that_was_refused_does_not_begin_at_the_next_start(
+    idle_server: ServerLab,
+) -> None:
+    await idle_server.start()
+    last = idle_server.directories[-1].name
+    idle_server.disk.watch(lambda what, path: fail_in(last, what, path))
+    with pytest.raises(grpc.aio.AioRpcError):
+        await drain(idle_server)
+    idle_server.disk.watch(None)
+    assert not marker_files(idle_server)
+
+
+def fail_in(directory: str, operation: str, path: Path) -> None:
+    """An error of this one disk, whenever a file of it is synced."""
+    if operation == "sync" and directory in path.parts:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
 async def test_a_marker_that_cannot_be_removed_leaves_the_drain_on(idle_server: ServerLab) -> None:

@@ -6,9 +6,11 @@ were forgotten, writers would put new ledgers on a bookie that is about to leave
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from bookie.errors import BookieError
 from bookie.storage.disk import Disk, remove_file, write_file
 
 DRAIN_NAME: Final = "DRAINING"
@@ -21,9 +23,18 @@ def is_draining(disk: Disk, directories: Sequence[Path]) -> bool:
 
 
 def mark_draining(disk: Disk, directories: Sequence[Path]) -> None:
-    """Write the marker, durably, into every directory. Blocking."""
-    for directory in directories:
-        write_file(disk, directory / DRAIN_NAME, _CONTENT)
+    """Write the marker, durably, into every directory; into none of them if that fails, so that a
+    drain that was refused does not begin at the next start. Blocking.
+    """
+    written: list[Path] = []
+    try:
+        for directory in directories:
+            written.append(directory)
+            write_file(disk, directory / DRAIN_NAME, _CONTENT)
+    except BookieError:
+        with suppress(BookieError):
+            unmark_draining(disk, written)
+        raise
 
 
 def unmark_draining(disk: Disk, directories: Sequence[Path]) -> None:
