@@ -18,7 +18,7 @@ from bookie.wire.admin.bookie_admin_pb2_grpc import (
 )
 from bookie.wire.admin.health import Health
 from bookie.wire.identity import Identity
-from bookie_operator.control import Addressee, GrpcControl
+from bookie_operator.control import CONNECTIONS_MAX, Addressee, GrpcControl
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.plan.planner import plan
 from bookie_operator.status_tree.pending import held_collections
@@ -197,6 +197,17 @@ async def test_calls_that_find_renewed_credentials_at_once_share_one_connection(
     assert (len(channels), channels.open_count) == (2, 1)
     await control.close()
     assert channels.open_count == 0
+
+
+async def test_no_call_is_cut_off_in_a_fleet_with_more_bookies_than_connections_are_kept() -> None:
+    channels = DeadChannels(turns=5 * CONNECTIONS_MAX)
+    control = GrpcControl(dial=lambda _tls: channels.dial)
+    fleet = [Addressee(f"127.0.0.1:{port}", MEANT) for port in range(1, CONNECTIONS_MAX + 51)]
+    await asyncio.gather(*map(control.health, fleet))
+    assert len(channels) == len(fleet) and not any(one.was_cut_off for one in channels)
+    await control.health(Addressee("127.0.0.1:9999", MEANT))
+    assert channels.open_count == CONNECTIONS_MAX
+    await control.close()
 
 
 async def test_an_address_that_another_bookie_has_now_is_asked_as_that_ones(secure: Secure) -> None:

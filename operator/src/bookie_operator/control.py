@@ -6,7 +6,9 @@ A bookie under TLS is asked with the operator's own credentials, which may chang
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -50,12 +52,15 @@ class Control(Protocol):
     async def close(self) -> None: ...
 
 
-class _Line(NamedTuple):
+@dataclass(slots=True)
+class _Line:
     """One connection, and what it was made with; other credentials make another one."""
 
     plane: ControlPlane
     made_with: tuple[Path, int] | None
     """Folder and generation of the credentials; None: plain."""
+    calls: int = 0
+    """Calls under way; a connection with any is not closed to make room."""
 
 
 class GrpcControl:
@@ -73,8 +78,8 @@ class GrpcControl:
         self._folder: CredentialsFolder | None = None
         """The folder that was used last; None until a bookie with TLS was asked."""
         self._lines: dict[tuple[str, str], _Line] = {}
-        """By address and bookie, whose certificate is expected: connections that stay open until
-        `close`, at most CONNECTIONS_MAX."""
+        """By address and bookie, whose certificate is expected: open connections, the one that was
+        used last at the end. CONNECTIONS_MAX of them stay open without a call."""
 
     async def health(self, to: Addressee) -> Health | None:
         """The health of a bookie; None if it does not answer or its phase is not known here.
@@ -82,8 +87,8 @@ class GrpcControl:
         None too if another process answers than the one that was meant; then LOGGER says which.
         """
         try:
-            plane = await self._plane(to)
-            health = await plane.health(Call(to.meant, DEADLINE_S))
+            async with self._plane(to) as plane:
+                health = await plane.health(Call(to.meant, DEADLINE_S))
             return None if health.phase is Phase.UNKNOWN else health
         except UnavailableError as error:
             LOGGER.info("no health of %s: %s", to.meant.bookie, error)
@@ -91,43 +96,58 @@ class GrpcControl:
 
     async def approve(self, to: Addressee, *, plan_id: str, approved_by: str) -> None:
         """UnavailableError when the bookie did not take it; it may be asked again."""
-        plane, call = await self._plane(to), Call(to.meant, DEADLINE_S)
-        taken = await plane.approve_cookie_fix(call, plan_id=plan_id, by=approved_by)
+        call = Call(to.meant, DEADLINE_S)
+        async with self._plane(to) as plane:
+            taken = await plane.approve_cookie_fix(call, plan_id=plan_id, by=approved_by)
         _check_taken(taken, to)
 
     async def approve_collection(self, to: Addressee, *, plan_id: str, approved_by: str) -> None:
         """UnavailableError when the bookie did not take it; it may be asked again."""
-        plane, call = await self._plane(to), Call(to.meant, DEADLINE_S)
-        taken = await plane.approve_collection(call, plan_id=plan_id, by=approved_by)
+        call = Call(to.meant, DEADLINE_S)
+        async with self._plane(to) as plane:
+            taken = await plane.approve_collection(call, plan_id=plan_id, by=approved_by)
         _check_taken(taken, to)
 
     async def drain(self, to: Addressee, *, cancel: bool) -> None:
         """UnavailableError when the bookie did not take it; it may be asked again."""
-        plane = await self._plane(to)
-        await plane.drain(Call(to.meant, DEADLINE_S), cancel=cancel)
+        async with self._plane(to) as plane:
+            await plane.drain(Call(to.meant, DEADLINE_S), cancel=cancel)
 
     async def close(self) -> None:
         for line in self._lines.values():
             await line.plane.close()
         self._lines.clear()
 
-    async def _plane(self, to: Addressee) -> ControlPlane:
+    @asynccontextmanager
+    async def _plane(self, to: Addressee) -> AsyncIterator[ControlPlane]:
+        line, former = self._line(to)
+        line.calls += 1
+        try:
+            for one in [*former, *self._beyond_the_limit()]:
+                await one.plane.close()
+            yield line.plane
+        finally:
+            line.calls -= 1
+
+    def _line(self, to: Addressee) -> tuple[_Line, list[_Line]]:
+        """The connection for a call, and one that was made with former credentials, to close."""
         folder = self._own_credentials() if to.has_tls else None
         made_with = None if folder is None else (folder.directory, folder.generation)
         key = to.address, to.meant.bookie
-        former = self._lines.get(key)
-        if former is not None and former.made_with == made_with:
-            return former.plane
+        known = self._lines.pop(key, None)
+        if known is not None and known.made_with == made_with:
+            self._lines[key] = known
+            return known, []
         dial = self._dial(None if folder is None else ClientTls(folder))
         plane = ControlPlane(to.address, bookie_id=to.meant.bookie, dial=dial)
-        # Before any await: another call of the same bookie must use this one.
-        self._lines.pop(key, None)
-        self._lines[key] = _Line(plane, made_with)
-        if former is not None:
-            await former.plane.close()
-        while len(self._lines) > CONNECTIONS_MAX:  # ports change with every restart
-            await self._lines.pop(next(iter(self._lines))).plane.close()
-        return plane
+        line = self._lines[key] = _Line(plane, made_with)
+        return line, [] if known is None else [known]
+
+    def _beyond_the_limit(self) -> list[_Line]:
+        """Connections to close, unused for longest: ports change with every restart."""
+        idle = [key for key, line in self._lines.items() if not line.calls]
+        beyond = idle[: max(0, len(self._lines) - CONNECTIONS_MAX)]
+        return [self._lines.pop(key) for key in beyond]
 
     def _own_credentials(self) -> CredentialsFolder:
         """UnavailableError while there are none that fit together."""
