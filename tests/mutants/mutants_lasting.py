@@ -106,4 +106,15 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             "test_a_job_of_an_earlier_cluster_of_the_name_is_none_of_this_one",
         ),
     ),
+    planted(
+        "who slept beyond its lease acknowledges what it took before",
+        stands_for=("A2 an older process answers",),
+        file=BOOKIE + "server/operations.py",
+        old='        if self.state.look_at_lease():\n            then(Status.OK, found, "")\n',
+        new='        if self.state.phase.serves:\n            then(Status.OK, found, "")\n',
+        tests=(
+            T + "server/test_slept.py::"
+            "test_an_add_is_not_acknowledged_by_who_slept_beyond_its_lease",
+        ),
+    ),
 )

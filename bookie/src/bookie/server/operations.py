@@ -130,7 +130,8 @@ class Operations:
     # Facts
     def facts_of(self, ledger_id: LedgerId) -> LedgerFacts:
         """All facts about the ledger at this moment."""
-        return facts_of(self._storage, ledger_id, is_leased=self.state.is_leased)
+        # The process may have slept since the bytes of the request arrived.
+        return facts_of(self._storage, ledger_id, is_leased=self.state.look_at_lease())
 
     def lac_of(self, ledger_id: LedgerId) -> LacReply:
         """The LAC and the last entry of the ledger, as far as this bookie knows them."""
@@ -194,7 +195,7 @@ class Operations:
         """Rule on an add. If the ruling is TAKEN, the next normal add needs none."""
         permits, storage = self._storage.permits, self._storage
         as_of = permits.version  # before the facts: see `permits`
-        facts = add_facts(storage, ledger_id, is_leased=self.state.is_leased)
+        facts = add_facts(storage, ledger_id, is_leased=self.state.look_at_lease())
         ruling = rule_add(
             facts,
             master_key=master_key,
@@ -229,7 +230,7 @@ class Operations:
     def _stored(self, then: Then, ledger_id: LedgerId) -> None:
         passing("add: stored, not answered")
         if self._facts.are_durable(ledger_id):
-            then(Status.OK, None, "")
+            self._done(then)
         else:
             self._facts.when_durable(ledger_id, partial(self._answer, then))
 
@@ -270,7 +271,7 @@ class Operations:
             self._reads.end(asker, reserved)
             self._failed(then, error)
             return
-        if not self.state.phase.serves:
+        if not self.state.phase.serves or (fence and not self.state.look_at_lease()):
             self._reads.end(asker, reserved)
             then(Status.NOT_READY, None, "")
             return
@@ -292,6 +293,9 @@ class Operations:
         if found is None:
             assert error is not None
             self._failed(then, error)
+            return
+        if facts.is_leased and not self.state.look_at_lease():
+            self._lease_is_over(then)
             return
         self.state.traffic.reads += 1
         self.state.traffic.bytes_read += sum(map(len, found.runs))
@@ -333,7 +337,7 @@ class Operations:
             return
         self._room.take(asker, size)
         asker.owe(size)
-        then(Status.OK, held, "")
+        self._done(then, held)
 
     # LAC
     def read_lac(self, asker: Asker, request: LacRequest, *, fence: bool, then: Then) -> bool:
@@ -366,7 +370,10 @@ class Operations:
             self._failed(then, error)
             return
         passing("fence: durable, not answered")
-        then(status, self.lac_of(ledger_id), "")
+        if status is Status.OK and not self.state.look_at_lease():
+            self._lease_is_over(then)
+        else:
+            then(status, self.lac_of(ledger_id), "")
 
     def write_lac(
         self, asker: Asker, request: LacRequest, *, then: Then, body: bytes = b""
@@ -432,11 +439,7 @@ class Operations:
 
     def _forced(self, asker: Asker, then: Then, syncing: "asyncio.Future[None]") -> None:
         self._reads.end(asker)
-        error = syncing.exception()
-        if error is not None:
-            self._failed(then, error)
-        else:
-            then(Status.OK, None, "")
+        self._answer(then, syncing.exception())
 
     # Disks
     def space(self, asker: Asker, *, then: Then) -> bool:
@@ -459,11 +462,23 @@ class Operations:
             then(Status.OK, measuring.result()[1:], "")
 
     # Answers
-    def _answer(self, then: Then, error: StorageError | None) -> None:
+    def _answer(self, then: Then, error: BaseException | None) -> None:
         if error is not None:
             self._failed(then, error)
         else:
-            then(Status.OK, None, "")
+            self._done(then)
+
+    def _done(self, then: Then, found: Any = None) -> None:
+        """Answer OK, but not if the lease has run out since the ruling: the process may have slept
+        meanwhile, and its successor knows nothing of what it did.
+        """
+        if self.state.look_at_lease():
+            then(Status.OK, found, "")
+        else:
+            self._lease_is_over(then)
+
+    def _lease_is_over(self, then: Then) -> None:
+        self._refuse_for(then, Status.NOT_READY, "the lease ran out before this was answered")
 
     def _failed(self, then: Then, error: BaseException) -> None:
         """Answer a disk error: the outcome is unknown to the client, and a final failure ends the

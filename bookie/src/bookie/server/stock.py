@@ -152,6 +152,7 @@ class StockConnection(DataConnection):
             self._blocked = False
             return
         self._blocked = False
+        self._on_bytes()  # the process may have slept since they arrived
         self._go_on()
         if not self._blocked:
             super().resume()
