@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 from bookie.errors import UnavailableError
-from bookie.ids import BookieId
+from bookie.ids import BookieId, LedgerId
 from bookie.metadata.layout import Paths
 from bookie.metadata.listing import FolderWalk
 from bookie.metadata.registration import Registration
 from bookie.metadata.service_info import encode_info
 from bookie.metadata.session import ZooKeeperSession, ZooKeeperSettings
 from bookie.metadata.store import BookieInfo
+from bookie.metadata.underreplication import UNLOCK_TRIES_MAX, ZooKeeperUnderreplication
 from bookie.metadata.zookeeper import ZooKeeperStore
-from kazoo.exceptions import NoNodeError
+from kazoo.exceptions import ConnectionLoss, NoNodeError
 
 PATHS = Paths("/ledgers")
 B0 = BookieId("b0")
@@ -188,3 +189,47 @@ async def test_what_an_announcement_that_nobody_heard_of_left_behind_is_our_own(
         with pytest.raises(UnavailableError) if number in unheard else nullcontext():
             await registration.announce(replace(INFO, properties={"turn": str(number)}))
     await registration.abandon()
+
+
+LOCK = PATHS.mark_lock(LedgerId(1))
+
+
+class UnheardDeletes(Server):
+    """Nobody hears of the first `unheard` deletes; `meanwhile` says what comes of each."""
+
+    deletes, unheard = 0, 1
+    meanwhile: Callable[[], None] = staticmethod(lambda: None)
+
+    def delete_async(self, path: str, version: int) -> Answer:
+        self.deletes += 1
+        if self.deletes > self.unheard:
+            return self._asked(lambda: self.shown.pop(path))
+        self.meanwhile()
+        return Answer(None, ConnectionLoss())
+
+
+def marks_on(server: Server) -> ZooKeeperUnderreplication:
+    return ZooKeeperUnderreplication(session_on(server), PATHS, check_cluster=nothing)
+
+
+async def test_an_unlock_that_nobody_heard_of_leaves_the_next_workers_lock() -> None:
+    server = UnheardDeletes(LOCK)
+
+    def lock_by_another() -> None:
+        server.owner = SESSION_ID + 1
+
+    server.meanwhile = lock_by_another
+    await marks_on(server).unlock(LedgerId(1))
+    assert LOCK in server.shown
+
+
+@pytest.mark.parametrize("unheard", range(UNLOCK_TRIES_MAX + 1))
+async def test_an_unlock_that_does_not_arrive_is_tried_again_and_not_without_end(
+    unheard: int,
+) -> None:
+    server = UnheardDeletes(LOCK)
+    server.unheard = unheard
+    gives_up = unheard == UNLOCK_TRIES_MAX
+    with pytest.raises(UnavailableError) if gives_up else nullcontext():
+        await marks_on(server).unlock(LedgerId(1))
+    assert (LOCK in server.shown) == gives_up

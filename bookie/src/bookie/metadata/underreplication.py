@@ -37,6 +37,8 @@ LAYOUT_TYPE: Final = "BASIC"
 LAYOUT_VERSION: Final = 1
 MARK_TRIES_MAX: Final = 16
 """How many races one call of `mark` may lose before it gives up."""
+UNLOCK_TRIES_MAX: Final = 3
+"""How often one call of `unlock` asks for the deletion before it gives up."""
 ANY_VERSION: Final = -1
 
 
@@ -125,9 +127,17 @@ class ZooKeeperUnderreplication:
     async def unlock(self, ledger_id: LedgerId) -> None:
         self._locked.discard(ledger_id)
         path = self.paths.mark_lock(ledger_id)
-        if await self._is_own(path):
-            with suppress(NoNodeError):
-                await self._znodes.delete(path, version=ANY_VERSION, repeat=True)
+        for tries_left in reversed(range(UNLOCK_TRIES_MAX)):
+            if not await self._is_own(path):
+                return
+            try:
+                with suppress(NoNodeError):
+                    # Never repeat it without a look: by now the lock may be another worker's.
+                    await self._znodes.delete(path, version=ANY_VERSION)
+                return
+            except UnavailableError:
+                if not tries_left:
+                    raise
 
     # Switches
     async def is_enabled(self) -> bool:
