@@ -309,6 +309,21 @@ async def test_a_registration_ends_with_unregister(store: MetadataStore) -> None
     assert list(await store.bookies()) == [B0]
 
 
+@pytest.mark.parametrize("listings", range(4))
+async def test_a_registration_that_was_given_up_ends_with_unregister(
+    store: MetadataStore, open_another: OpenAnother, listings: int
+) -> None:
+    other = await open_another()
+    registering = asyncio.create_task(store.register(BookieInfo(B0, (RUN,))))
+    for _ in range(listings):
+        await asyncio.sleep(0)
+        await other.bookies()
+    registering.cancel()
+    await asyncio.gather(registering, return_exceptions=True)
+    await store.unregister(B0)
+    assert await store.bookies() == {}
+
+
 async def test_a_registration_ends_with_its_store(
     store: MetadataStore, open_another: OpenAnother
 ) -> None:

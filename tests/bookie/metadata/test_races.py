@@ -83,6 +83,9 @@ class Server:
         below = [one.removeprefix(start) for one in self.shown if one.startswith(start)]
         return self._asked(lambda: sorted({one.partition("/")[0] for one in below}))
 
+    def delete_async(self, path: str, version: int = -1) -> Answer:
+        return self._asked(lambda: self.shown.pop(path))
+
 
 def session_on(server: Server) -> ZooKeeperSession:
     session = ZooKeeperSession("nowhere:1", settings=ZooKeeperSettings())
@@ -191,6 +194,29 @@ async def test_what_an_announcement_that_nobody_heard_of_left_behind_is_our_own(
     await registration.abandon()
 
 
+class ChangesUnheard(ZooKeeperSession):
+    """The registration is made, and this comes in place of the answer."""
+
+    instead: type[BaseException]
+
+    async def transact(self, fill: Callable[[Any], None], *, repeat: bool = False) -> None:
+        self._client.shown[WRITABLE] = b""
+        raise self.instead
+
+
+@pytest.mark.parametrize("instead", [UnavailableError, asyncio.CancelledError])
+async def test_a_first_registration_that_nobody_heard_of_ends_with_unregister(
+    instead: type[BaseException],
+) -> None:
+    session = ChangesUnheard("nowhere:1", settings=ZooKeeperSettings())
+    session._client, session.instead = (server := Server(PATHS.instance_id)), instead
+    store = ZooKeeperStore(session, PATHS)
+    with pytest.raises(instead):
+        await store.register(INFO)
+    await store.unregister(B0)
+    assert WRITABLE not in server.shown
+
+
 LOCK = PATHS.mark_lock(LedgerId(1))
 
 
@@ -200,10 +226,10 @@ class UnheardDeletes(Server):
     deletes, unheard = 0, 1
     meanwhile: Callable[[], None] = staticmethod(lambda: None)
 
-    def delete_async(self, path: str, version: int) -> Answer:
+    def delete_async(self, path: str, version: int = -1) -> Answer:
         self.deletes += 1
         if self.deletes > self.unheard:
-            return self._asked(lambda: self.shown.pop(path))
+            return super().delete_async(path, version)
         self.meanwhile()
         return Answer(None, ConnectionLoss())
 
@@ -233,3 +259,13 @@ async def test_an_unlock_that_does_not_arrive_is_tried_again_and_not_without_end
     with pytest.raises(UnavailableError) if gives_up else nullcontext():
         await marks_on(server).unlock(LedgerId(1))
     assert (LOCK in server.shown) == gives_up
+
+
+async def test_an_unregister_that_failed_can_be_repeated() -> None:
+    server = UnheardDeletes(WRITABLE, PATHS.instance_id)
+    store = ZooKeeperStore(session_on(server), PATHS)
+    await store.register(INFO)
+    with pytest.raises(UnavailableError):
+        await store.unregister(B0)
+    await store.unregister(B0)
+    assert WRITABLE not in server.shown

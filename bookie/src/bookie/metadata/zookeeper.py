@@ -67,7 +67,7 @@ class ZooKeeperStore:
         self._znodes = Znodes(session)
         self._ledger_ids = LedgerIds(session, paths)
         self._registrations: dict[BookieId, Registration] = {}
-        """The registrations that this process keeps, one for each bookie."""
+        """The registrations that this process has begun and not ended, one for each bookie."""
         self._underreplication = ZooKeeperUnderreplication(
             session, paths, check_cluster=self._check_cluster
         )
@@ -237,13 +237,15 @@ class ZooKeeperStore:
             registration = Registration(
                 self._session, self._paths, info, check_cluster=self._check_cluster
             )
+            # Before it is announced: a call that fails or is cancelled may have left its znode.
+            self._registrations[info.bookie_id] = registration
         await registration.announce(info)
-        self._registrations[info.bookie_id] = registration
 
     async def unregister(self, bookie_id: BookieId) -> None:
-        registration = self._registrations.pop(bookie_id, None)
+        registration = self._registrations.get(bookie_id)
         if registration is not None:
             await registration.withdraw()
+            self._registrations.pop(bookie_id, None)
 
     async def read_cookie(self, bookie_id: BookieId) -> Versioned[Cookie] | None:
         found = await self._get_or_check(self._cookie_path(bookie_id))
