@@ -1,6 +1,7 @@
 """The recovery shell: carries effects out, retries what cannot be decided, names who is missing."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from bookie.client.recovery import RecoverySettings, accepted_loss, recover
@@ -109,6 +110,15 @@ async def test_a_wrong_password_reaches_no_bookie() -> None:
     with pytest.raises(UnauthorizedError):
         await recover(ledgers.store, ledgers.fleet, ledgers.ledger_id, password=b"other")
     assert not ledgers.fleet.calls
+
+
+async def test_where_no_password_is_stored_the_bookies_judge_it() -> None:
+    ledgers = await lab(0)
+    await ledgers.write(replace(await ledgers.metadata(), password_is_stored=False))
+    with pytest.raises(UnauthorizedError):
+        await recover(ledgers.store, ledgers.fleet, ledgers.ledger_id, password=b"other")
+    assert ledgers.fleet.calls
+    assert (await ledgers.recover()).metadata.value.last_entry_id == 0
 
 
 async def test_a_ledger_that_does_not_exist_is_an_error() -> None:

@@ -1,9 +1,13 @@
 """Ledger metadata in BookKeeper's formats, against bytes assembled by hand from field numbers."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from bookie.errors import MetadataFormatError
 from bookie.frames.entry import DigestType
 from bookie.ids import BookieId, EntryId, LedgerId
+from bookie.metadata.bookkeeper_pb2 import LedgerMetadataFormat
 from bookie.metadata.codec import decode_ledger, encode_ledger
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from hypothesis import given, settings
@@ -153,6 +157,37 @@ def test_version_1_is_lines(end: bytes, state: LedgerState, last: int, length: i
     assert (found.write_quorum, found.ensemble_size, found.ack_quorum) == (2, 3, 2)
     assert (found.state, found.last_entry_id, found.length) == (state, last, length)
     assert [fragment.first_entry_id for fragment in found.fragments] == [0, 5]
+
+
+NO_PASSWORD = b"BookieMetadataFormatVersion\t1\n1\n1\n%d\n0\ta:1\n5\tb:1\n%s"
+
+
+@pytest.mark.parametrize(
+    ("length", "end"), [(0, b""), (0, b"-102\tCLOSED"), (77, b"8\tCLOSED"), (0, b"-1\tCLOSED")]
+)
+def test_version_1_stays_version_1(length: int, end: bytes) -> None:
+    """Apache's client would refuse its owner's password if one was stored; version 3 without one it
+    could not change.
+    """
+    raw = NO_PASSWORD % (length, end)
+    assert encode_ledger(decode_ledger(raw, ledger_id=L7)) == raw
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"custom": {"bookie-operator.loss": b"{}"}},
+        {"creation_token": 1},
+        {"ensemble_size": 2, "write_quorum": 2, "fragments": CLOSED.fragments},
+        {"fragments": (Fragment(EntryId(0), (BookieId("CLOSED"),)),)},
+    ],
+)
+def test_what_version_1_cannot_hold_is_written_without_a_password(change: dict[str, Any]) -> None:
+    changed = replace(decode_ledger(NO_PASSWORD % (0, b""), ledger_id=L7), **change)
+    raw = encode_ledger(changed)
+    message = LedgerMetadataFormat.FromString(raw.removeprefix(HEADER_V3)[1:])
+    assert not message.HasField("password") and not message.HasField("digestType")
+    assert decode_ledger(raw, ledger_id=L7) == changed
 
 
 @pytest.mark.parametrize(

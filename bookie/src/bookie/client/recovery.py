@@ -197,9 +197,9 @@ def check_password(metadata: LedgerMetadata, password: bytes) -> None:
     """Raise UnauthorizedError when this is not the ledger's password.
 
     Without this check a bookie that has never seen the ledger would take a wrong key for the right
-    one.
+    one. Where no password is stored, any is taken, as by Apache's client: only bookies can tell.
     """
-    if metadata.password != password:
+    if metadata.password_is_stored and metadata.password != password:
         raise UnauthorizedError(metadata.ledger_id)
 
 

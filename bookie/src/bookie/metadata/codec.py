@@ -1,8 +1,9 @@
 """Encodes and decodes ledger metadata, in BookKeeper's formats.
 
-The first line is `BookieMetadataFormatVersion<TAB><n>`. n = 3: a varint-delimited protobuf message
-(the only version that is written); n = 2: the same message as protobuf text; n = 1: lines of text.
-Versions 1 and 2 are read too, since this product may take over older clusters.
+The first line is `BookieMetadataFormatVersion<TAB><n>`. n = 3: a varint-delimited protobuf message;
+n = 2: the same message as protobuf text; n = 1: lines of text. Versions 1 and 2 are read too, since
+this product may take over older clusters. Version 3 is written, and version 1 for a ledger whose
+password was never stored.
 """
 
 import re
@@ -22,6 +23,9 @@ from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 
 HEADER: Final = b"BookieMetadataFormatVersion\t"
 VERSION_WRITTEN: Final = 3
+VERSION_WITHOUT_PASSWORD: Final = 1
+DIGEST_GUESSED: Final = DigestType.CRC32
+"""Taken where none is stored, as by Apache's recovery."""
 BOOKIE_ID_READ: Final = re.compile(r"[!-~]{1,255}")
 V1_CLOSED: Final = "CLOSED"
 V1_IN_RECOVERY_ENTRY: Final = -102
@@ -32,17 +36,25 @@ VARINT_MORE: Final = 0x80
 
 
 def encode_ledger(metadata: LedgerMetadata) -> bytes:
-    """Encode metadata in format version 3, as the stock client writes it."""
+    """Encode metadata in format version 3, as the stock client writes it.
+
+    If no password was stored, none is added, since the stock client would compare its own with it.
+    Such metadata stay in version 1 if it can hold them: the stock client can read version 3 without
+    a password, but not change it.
+    """
+    is_stored = metadata.password_is_stored
+    if not is_stored and _fits_v1(metadata):
+        return b"".join((HEADER, b"%d\n" % VERSION_WITHOUT_PASSWORD, _write_v1(metadata)))
     message = LedgerMetadataFormat(
         quorumSize=metadata.write_quorum,
         ensembleSize=metadata.ensemble_size,
         length=metadata.length if metadata.is_closed else 0,
         lastEntryId=metadata.last_entry_id if metadata.is_closed else NO_ENTRY,
         state=metadata.state.value,
-        digestType=metadata.digest_type.name,
+        digestType=metadata.digest_type.name if is_stored else None,
         # Set even when empty: without it the stock client assumes that the ledger is older than
         # stored passwords, and skips its check.
-        password=metadata.password,
+        password=metadata.password if is_stored else None,
         ackQuorumSize=metadata.ack_quorum,
         ctime=metadata.ctime_ms,
         cToken=metadata.creation_token,
@@ -134,6 +146,7 @@ def _from_message(
         ),
         digest_type=_digest_type(message),
         password=message.password,
+        password_is_stored=message.HasField("password"),
         state=state,
         last_entry_id=EntryId(message.lastEntryId) if closed else NO_ENTRY,
         length=message.length if closed else 0,
@@ -149,7 +162,7 @@ def _digest_type(message: LedgerMetadataFormat) -> DigestType:
         return DigestType(message.digestType)
     if message.HasField("password"):
         raise ValueError("a password without a digest type of those known: CRC32 to DUMMY")
-    return DigestType.CRC32
+    return DIGEST_GUESSED
 
 
 def _custom(message: LedgerMetadataFormat) -> Mapping[str, bytes]:
@@ -177,12 +190,36 @@ def _read_v1(body: bytes, ledger_id: LedgerId, stored_at_ms: int) -> LedgerMetad
         write_quorum=int(quorum),
         ack_quorum=int(quorum),
         fragments=tuple(fragments),
-        digest_type=DigestType.CRC32,
+        digest_type=DIGEST_GUESSED,
+        password_is_stored=False,
         state=state,
         last_entry_id=last_entry_id,
         length=int(length) if state is LedgerState.CLOSED else 0,
         ctime_ms=stored_at_ms,
     )
+
+
+def _fits_v1(metadata: LedgerMetadata) -> bool:
+    """True when version 1 has a place for all that these metadata say."""
+    return (
+        metadata.ack_quorum == metadata.write_quorum
+        and not metadata.creation_token
+        and not metadata.custom
+        and all(fragment.ensemble != (V1_CLOSED,) for fragment in metadata.fragments)
+    )
+
+
+def _write_v1(metadata: LedgerMetadata) -> bytes:
+    """Write version 1 as the stock client does; see `_read_v1`."""
+    length = metadata.length if metadata.is_closed else 0
+    lines = [f"{number}" for number in (metadata.write_quorum, metadata.ensemble_size, length)]
+    for fragment in metadata.fragments:
+        lines.append("\t".join((f"{fragment.first_entry_id}", *fragment.ensemble)))
+    end = ""
+    if metadata.state is not LedgerState.OPEN:
+        last = metadata.last_entry_id if metadata.is_closed else V1_IN_RECOVERY_ENTRY
+        end = f"{last}\t{V1_CLOSED}"
+    return "\n".join((*lines, end)).encode()
 
 
 _READERS: Final[Mapping[bytes, Callable[[bytes, LedgerId, int], LedgerMetadata]]] = {

@@ -54,8 +54,12 @@ class LedgerMetadata:
     """Distinguishes our own retried create from a collision of ids (cToken)."""
     custom: Mapping[str, bytes] = field(default_factory=dict)
     """Values of the application, and ours under `bookie-operator.`; every change keeps them."""
+    password_is_stored: bool = True
+    """False for a ledger older than stored passwords (BookKeeper 4.1): neither its password nor its
+    digest type is known. Then `password` is empty and `digest_type` a guess, both never stored."""
 
     def __post_init__(self) -> None:
+        assert self.password_is_stored or not self.password
         if not self.ensemble_size >= self.write_quorum >= self.ack_quorum >= 1:
             raise BadRequestError(
                 f"ledger {self.ledger_id}: quorums need ensemble >= write >= ack >= 1, "
