@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -194,6 +195,19 @@ async def test_without_metadata_nothing_is_judged(kit: StorageKit, store: Faulty
     with pytest.raises(UnavailableError):
         await recheck(kit.storage, store, LEDGER, ids((0, 9)))
     assert kit.held(LEDGER) == ids((0, 9))
+    kit.storage.close()
+
+
+async def test_where_no_digest_type_is_stored_no_copy_is_wrong(
+    kit: StorageKit, store: FaultyStore
+) -> None:
+    found = await store.read_ledger(LEDGER)
+    old = replace(found.value, password=b"", digest_type=DigestType.CRC32, password_is_stored=False)
+    await store.write_ledger(old, version=found.version)
+    kit.add(frame(0, 10))
+    done = await recheck(kit.storage, store, LEDGER, ids((0, 9)))
+    assert not done.rejected and "digest type" in done.message
+    assert kit.read(LEDGER, 0, 9) == (ids((0, 9)), EMPTY, 9)
     kit.storage.close()
 
 

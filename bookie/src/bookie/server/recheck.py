@@ -58,6 +58,9 @@ async def recheck(
         return Recheck(message=f"ledger {ledger_id} does not exist")
     except MetadataFormatError as error:
         return Recheck(message=str(error))
+    if not metadata.password_is_stored:
+        said = f"ledger {ledger_id} has no digest type in its metadata: no copy can be called wrong"
+        return Recheck(message=said)
     # A checkpoint keeps only the first of several copies of an id: after it there is one copy of
     # each.
     await asyncio.to_thread(storage.maintenance.checkpoint)

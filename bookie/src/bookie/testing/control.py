@@ -198,7 +198,7 @@ class FakeControl:
         metadata = await self._metadata(ledger_id)
         if bookie is None or metadata is None or ledger_id not in bookie.ledgers:
             return EMPTY
-        if bookie_id in self.never_recheck:
+        if bookie_id in self.never_recheck or not metadata.password_is_stored:
             return EMPTY
         codec = EntryCodec(ledger_id, metadata.digest_type, metadata.password)
         return bookie.reject(ledger_id, codec, entries)
