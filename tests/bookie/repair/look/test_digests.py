@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from bookie.frames.entry import EntryCodec
+from bookie.frames.entry import DigestType, EntryCodec
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.ledger import LedgerMetadata
@@ -53,6 +53,16 @@ async def test_all_copies_behind_the_one_that_no_answer_covers_are_unread(lab: R
     wanted = EntrySet.from_ranges([(0, 2), (40, 42)])  # too far apart for one read
     read = await DigestReader(lab.fleet, DEEP).read(ledger, lab.ids[1], wanted)
     assert (read.unread, read.good) == (wanted, EMPTY)
+
+
+async def test_where_no_digest_type_is_stored_a_wrong_digest_tells_nothing(lab: RepairLab) -> None:
+    ledger = await lab.ledger(entries=30, last=29)
+    old = replace(ledger, password=b"", digest_type=DigestType.HMAC, password_is_stored=False)
+    lab.fleet[1].fail_reads(ledger.ledger_id, [EntryId(29)])
+    wanted = EntrySet.from_ranges([(0, 29)])
+    read = await DigestReader(lab.fleet, DEEP).read(old, lab.ids[1], wanted)
+    assert read.unread == EntrySet.from_ranges([(0, 28)])
+    assert read.corrupt == EntrySet.from_ranges([(29, 29)])
 
 
 # Finding

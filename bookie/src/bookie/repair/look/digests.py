@@ -51,7 +51,8 @@ class CopiesRead:
     good: EntrySet = EMPTY
     corrupt: EntrySet = EMPTY
     unread: EntrySet = EMPTY
-    """No answer came, or none that covers them: nothing is known of these."""
+    """No answer came, or none that covers them, or no digest type is stored and they have not the
+    one that is guessed: nothing is known of these."""
     bytes_read: int = 0
     """Bytes of the frames that were read, good or bad."""
 
@@ -100,7 +101,9 @@ class DigestReader:
                 if reply is None or reply.answered_through < at:
                     rest = wanted.clip(at, wanted.last)
                     return found + CopiesRead(unread=rest)
-                found += judge_reply(reply, asked.clip(at, reply.answered_through), codec)
+                answered = asked.clip(at, reply.answered_through)
+                is_guess = not metadata.password_is_stored
+                found += judge_reply(reply, answered, codec, is_guess=is_guess)
                 at = EntryId(reply.answered_through + 1)
         return found
 
@@ -122,11 +125,18 @@ class DigestReader:
             return reply
 
 
-def judge_reply(reply: ReadReply, asked: EntrySet, codec: EntryCodec) -> CopiesRead:
-    """What a reply says of the copies asked for, none of them beyond what it speaks of."""
+def judge_reply(
+    reply: ReadReply, asked: EntrySet, codec: EntryCodec, *, is_guess: bool = False
+) -> CopiesRead:
+    """What a reply says of the copies asked for, none of them beyond what it speaks of.
+
+    `is_guess`: the metadata have no digest type, so that a digest can be right but never wrong.
+    """
     if not asked:
         return CopiesRead(bytes_read=_size(reply))
     right, wrong = verified_copies(reply.runs, codec, first=asked.first, last=asked.last)
+    if is_guess:
+        wrong = EMPTY
     good = right & asked
     # Its own word: stored, and unreadable. What came in another frame after all is readable.
     unreadable = EntrySet.from_ranges(reply.unknown) if reply.unknown else EMPTY
