@@ -1,5 +1,6 @@
 """What `local down` ends, in which order, and what it leaves behind."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -8,14 +9,15 @@ from pathlib import Path
 
 import pytest
 from bookie.ids import BookieId
-from bookie_operator.local.down import delete_everything, take_down
+from bookie_operator.errors import DirectoryInUseError
+from bookie_operator.local.down import delete_everything, down, take_down
 from bookie_operator.model.bookie_status import BookieState
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.plan.actions import template_of
 from bookie_operator.plan.planner import plan
-from bookie_operator.platform.folders import LocalFolders, read_json, write_json
+from bookie_operator.platform.folders import LocalFolders, held, read_json, write_json
 from bookie_operator.platform.kubelet import Record, record_tree
 from bookie_operator.platform.processes import ProcessId, identify, is_alive, send, wait_gone
 from fake_processes import pausing
@@ -49,6 +51,17 @@ def running(ended: list[subprocess.Popen[bytes]]) -> ProcessId:
     process = identify(ended[-1].pid)
     assert process is not None
     return process
+
+
+def test_down_leaves_a_process_alone_that_has_the_number_of_a_killed_operator(
+    folders: LocalFolders, ended: list[subprocess.Popen[bytes]]
+) -> None:
+    stranger = running(ended)
+    folders.lock_file.write_text(f"{stranger.pid}\n")
+    os.utime(folders.lock_file, (0, stranger.created - 60))  # before the stranger began
+    with held(folders.lock_file), pytest.raises(DirectoryInUseError):
+        down(folders, delete_volumes=False, report=print)
+    assert is_alive(stranger)
 
 
 def test_the_store_is_there_until_every_bookie_has_stopped(

@@ -1,5 +1,6 @@
 """The directory: atomic files and the operator's lock."""
 
+import fcntl
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,22 @@ def test_two_operators_cannot_share_a_directory(tmp_path: Path) -> None:
         ):
             pass
     assert operator_pid(folders) is None
+
+
+def test_who_asks_at_the_same_time_is_no_operator(tmp_path: Path) -> None:
+    folders = LocalFolders(tmp_path)
+    folders.lock_file.write_text("4711\n")  # of an operator that was killed
+    with folders.lock_file.open() as asks:
+        fcntl.flock(asks, fcntl.LOCK_SH)
+        assert operator_pid(folders) is None
+
+
+def test_an_operator_that_ends_takes_its_number_with_it(tmp_path: Path) -> None:
+    folders = LocalFolders(tmp_path)
+    with operator_lock(folders):
+        pass
+    with held(folders.lock_file):
+        assert operator_pid(folders) is None
 
 
 def test_a_held_lock_refuses_without_waiting(tmp_path: Path) -> None:

@@ -27,7 +27,15 @@ from bookie_operator.platform.folders import (
     read_json,
     write_json,
 )
-from bookie_operator.platform.processes import ProcessId, identify, is_alive, send, stop, wait_gone
+from bookie_operator.platform.processes import (
+    CREATED_SLACK_S,
+    ProcessId,
+    identify,
+    is_alive,
+    send,
+    stop,
+    wait_gone,
+)
 
 OPERATOR_WAIT_S: Final = 20.0
 GRACE_DEFAULT_S: Final = 300.0
@@ -110,13 +118,19 @@ def delete_everything(folders: LocalFolders) -> None:
 def _stop_operator(folders: LocalFolders, report: Report) -> None:
     pid = operator_pid(folders)
     operator = identify(pid) if pid is not None else None
-    if operator is None:
+    if operator is None or _is_younger(operator, folders):
         return
     send(operator, signal.SIGTERM)
     if not wait_gone(operator, OPERATOR_WAIT_S):
         send(operator, signal.SIGKILL)  # it holds nothing that is not on disk
         wait_gone(operator, OPERATOR_WAIT_S)
     report(f"operator (process {operator.pid}) stopped")
+
+
+def _is_younger(process: ProcessId, folders: LocalFolders) -> bool:
+    """True: the number in the lock was written before this process began. It was that of an
+    operator which was killed, and the system has given it to another process."""
+    return process.created > folders.lock_file.stat().st_mtime + CREATED_SLACK_S
 
 
 def _stop_bookie(

@@ -26,7 +26,7 @@ from bookie_operator.errors import DirectoryInUseError, LocalError
 
 LOCK_RETRY_S: Final = 0.05
 OPERATOR_LOCK_WAIT_S: Final = 0.5
-"""Whoever only asks who has the operator's lock has it for a moment, too."""
+"""Whoever only asks who has the operator's lock shares it for a moment, and is waited for."""
 BOOKIE_LOCK_WAIT_S: Final = 60.0
 """How long a holder of a bookie's lock may do more than stop it, such as delete its volume."""
 EVENTS_BYTES_MAX: Final = 1024 * 1024
@@ -157,21 +157,23 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def held(path: Path, *, wait_s: float = 0.0) -> Iterator[bool]:
+def held(path: Path, *, wait_s: float = 0.0, is_shared: bool = False) -> Iterator[bool]:
     """Hold a lock file; yields False when others held it all the time. Blocking for `wait_s`.
 
-    The lock ends with its holder's process, however that ends.
+    The lock ends with its holder's process, however that ends. `is_shared`: with others that share
+    it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+", encoding="utf-8") as file:
-        yield _is_locked(file, wait_s=wait_s)
+        how = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
+        yield _is_locked(file, how, wait_s=wait_s)
 
 
-def _is_locked(file: IO[str], *, wait_s: float) -> bool:
+def _is_locked(file: IO[str], how: int, *, wait_s: float) -> bool:
     end = time.monotonic() + wait_s
     while True:
         with suppress(BlockingIOError):
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, how | fcntl.LOCK_NB)
             return True
         if time.monotonic() >= end:
             return False
@@ -199,7 +201,12 @@ def operator_lock(folders: LocalFolders) -> Iterator[None]:
     with held(folders.lock_file, wait_s=OPERATOR_LOCK_WAIT_S) as is_mine:
         if is_mine:
             folders.lock_file.write_text(f"{os.getpid()}\n", encoding="utf-8")
-            yield
+            try:
+                yield
+            finally:
+                # Whoever has the lock next is not taken for this process.
+                with suppress(OSError):
+                    folders.lock_file.write_text("", encoding="utf-8")
             return
     raise DirectoryInUseError(
         f"an operator (process {operator_pid(folders)}) already runs on {folders.root}: "
@@ -211,7 +218,8 @@ def operator_pid(folders: LocalFolders) -> int | None:
     """The process that holds the operator's lock; None = nobody does. Blocking."""
     if not folders.lock_file.exists():
         return None
-    with held(folders.lock_file) as is_free:
+    # Shared: others that ask at this moment are no operator.
+    with held(folders.lock_file, is_shared=True) as is_free:
         if is_free:
             return None
     text = folders.lock_file.read_text(encoding="utf-8").strip()
