@@ -303,6 +303,20 @@ async def test_a_task_goes_beside_one_that_cannot_be_read(
     assert [path.name for path in folder.glob("*.yaml")] == ["a.yaml"]
 
 
+@pytest.mark.parametrize("broken", ["", '{"phase": "Succ', "[]", '{"phase": "Unheard"}'])
+async def test_a_task_whose_status_cannot_be_read_is_told_and_holds_up_no_other(
+    platform: LocalPlatform, tmp_path: Path, broken: str
+) -> None:
+    folders = LocalFolders(tmp_path)
+    folders.make()
+    for name in ("done", "look"):
+        (folders.tasks / f"{name}.yaml").write_text(LOOK.replace("look", name))
+    (folders.tasks / "done.status.json").write_text(broken)
+    named = [task.metadata.name for task in await platform.tasks()]
+    told = [event["message"] for event in folders.events()]
+    assert named == ["look"] and len(told) == 1 and "nobody knows how far task done is" in told[0]
+
+
 async def test_a_task_with_the_name_of_one_that_was_deleted_begins_anew(
     platform: LocalPlatform, tmp_path: Path
 ) -> None:

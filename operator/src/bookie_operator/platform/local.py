@@ -9,7 +9,6 @@ meanwhile, and no two calls work on one bookie at once, also when a pass was can
 """
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -21,11 +20,10 @@ from bookie.errors import BookieError, UnavailableError
 from bookie.ids import BookieId
 from bookie.metadata.opening import LOGIN_VARIABLE
 
-from bookie_operator.errors import ManifestError, PreconditionError
+from bookie_operator.errors import PreconditionError
 from bookie_operator.model.cluster import BookieCluster, ClusterSpec
-from bookie_operator.model.manifest import load_task
 from bookie_operator.model.status import ClusterStatus
-from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus
+from bookie_operator.model.task import BookieTask
 from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import Bookie, Job, JobKind, NamedSecret
 from bookie_operator.plan.actions import (
@@ -44,7 +42,6 @@ from bookie_operator.platform.folders import (
     LocalFolders,
     bookie_held,
     held,
-    read_json,
     write_json,
 )
 from bookie_operator.platform.jobs import JobCommand, JobProcesses, engine_command
@@ -52,6 +49,7 @@ from bookie_operator.platform.kubelet import Command, Kubelet, bookie_command
 from bookie_operator.platform.local_credentials import LocalCredentials, client_environment
 from bookie_operator.platform.named_secrets import judged, login_secret, wanted_secrets
 from bookie_operator.platform.processes import Children, ProcessId, stop
+from bookie_operator.platform.task_files import delete_task, read_tasks, write_status
 from bookie_operator.platform.volumes import (
     create_volume,
     delete_volume,
@@ -186,25 +184,10 @@ class LocalPlatform:
         return self._credentials.operator
 
     async def tasks(self) -> Sequence[BookieTask]:
-        tasks, mistakes = await self._in_turn(self._read_tasks)
+        tasks, mistakes = await self._in_turn(partial(read_tasks, self._folders))
         for mistake in mistakes:
             await self.record(Event("TaskInvalid", str(mistake), type="Warning"))
         return tasks
-
-    def _read_tasks(self) -> tuple[list[BookieTask], list[ManifestError]]:
-        """Blocking. One person's mistake stops nobody else's work."""
-        tasks, mistakes = [], []
-        for path in sorted(self._folders.tasks.glob("*.yaml")):
-            try:
-                task = load_task(path)
-            except ManifestError as error:
-                mistakes.append(error)
-                continue
-            status = read_json(self._folders.tasks / f"{task.metadata.name}.status.json")
-            if status is not None:
-                task = task.model_copy(update={"status": TaskStatus.model_validate(status)})
-            tasks.append(task)
-        return tasks, mistakes
 
     # Changes
 
@@ -415,20 +398,10 @@ class LocalPlatform:
         await self._credentials.carry_out(action)
 
     async def publish_task(self, task: BookieTask) -> None:
-        status = task.status
-        path = self._folders.tasks / f"{task.metadata.name}.status.json"
-        is_durable = status.phase is not TaskPhase.PENDING
-        await self._in_turn(partial(write_json, path, status.as_dict(), durable=is_durable))
+        await self._in_turn(partial(write_status, self._folders, task))
 
     async def delete_task(self, name: str, *, uid: str) -> None:
-        def work() -> None:
-            for path in self._folders.tasks.glob("*.yaml"):
-                with contextlib.suppress(ManifestError):  # reported where tasks are read
-                    if load_task(path).metadata.name == name:
-                        path.unlink(missing_ok=True)
-            (self._folders.tasks / f"{name}.status.json").unlink(missing_ok=True)
-
-        await self._in_turn(work)
+        await self._in_turn(partial(delete_task, self._folders, name))
 
     async def wait(self, timeout_s: float) -> None:
         try:
