@@ -1,6 +1,8 @@
 """Job processes: create-only, found again, reports read but never trusted to be there."""
 
 import json
+import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -155,17 +157,34 @@ async def test_a_retraction_that_was_refused_somewhere_says_where(tmp_path: Path
     )
 
 
+def with_ended(root: Path, names: Sequence[str]) -> JobProcesses:
+    """Jobs that have ended, in the order in which they began."""
+    for number, name in enumerate(names):
+        facts = facts_of(started_job(replace(AUDIT, name=name), at=T0 + timedelta(hours=number)))
+        ended = {"endedAt": T0.isoformat(), "exitCode": 0, "process": {"pid": 1, "created": 0.0}}
+        write_json(LocalFolders(root).jobs / name / "job.json", {"name": name} | facts | ended)
+    jobs = jobs_in(root, endless)
+    jobs.adopt()
+    return jobs
+
+
+async def test_a_job_starts_though_somebody_removed_the_folder_of_the_oldest(
+    tmp_path: Path,
+) -> None:
+    jobs = with_ended(tmp_path, [f"job-{number}" for number in range(JOBS_MAX)])
+    shutil.rmtree(tmp_path / "jobs" / "job-0")
+    assert jobs.start(AUDIT, metadata_url=URL)
+    assert {job.name for job in jobs.jobs()} >= {AUDIT.name, "job-1"}
+    jobs.stop(AUDIT.name)
+    await until(lambda: not any(job.running for job in jobs.jobs()))
+
+
 async def test_of_too_many_jobs_those_that_began_first_go_and_none_that_runs(
     tmp_path: Path,
 ) -> None:
     folders = LocalFolders(tmp_path)
-    for number in range(JOBS_MAX + 2):  # their names are in no order
-        name = f"job-{number * 7 % (JOBS_MAX + 2)}"
-        facts = facts_of(started_job(replace(AUDIT, name=name), at=T0 + timedelta(hours=number)))
-        ended = {"endedAt": T0.isoformat(), "exitCode": 0, "process": {"pid": 1, "created": 0.0}}
-        write_json(folders.jobs / name / "job.json", {"name": name} | facts | ended)
-    jobs = jobs_in(tmp_path, endless)
-    jobs.adopt()
+    count = JOBS_MAX + 2
+    jobs = with_ended(tmp_path, [f"job-{number * 7 % count}" for number in range(count)])
     before = sorted(jobs.jobs(), key=lambda job: job.started_at)
     for name in ("new-1", "new-2"):
         assert jobs.start(replace(AUDIT, name=name), metadata_url=URL)

@@ -166,7 +166,8 @@ class JobProcesses:
         ended = [record.job for record in self._records.values() if not record.job.running]
         ended.sort(key=lambda job: job.started_at)
         for job in ended[: max(0, len(ended) - JOBS_MAX + 1)]:
-            shutil.rmtree(self._folders.jobs / job.name)
+            # A person may have removed it, or some of it: nothing waits for a tidy folder.
+            shutil.rmtree(self._folders.jobs / job.name, ignore_errors=True)
             del self._records[job.name]
 
 
