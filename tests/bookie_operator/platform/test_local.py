@@ -12,15 +12,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 from bookie.ids import BookieId
 from bookie.tls.principals import Principal, Role
 from bookie_operator.errors import PreconditionError
 from bookie_operator.local.down import running_bookies
+from bookie_operator.model.manifest import load_task
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import TaskPhase, TaskStatus
 from bookie_operator.model.tls import TlsStatus
 from bookie_operator.observed import JobKind, Process
 from bookie_operator.plan.actions import Event, RemoveBookie, ReplaceBookie, StartJob, template_of
+from bookie_operator.plan.decisions import decision_job
 from bookie_operator.platform import folders
 from bookie_operator.platform.credential_folders import replace_folder
 from bookie_operator.platform.folders import LocalFolders, write_json
@@ -28,12 +31,21 @@ from bookie_operator.platform.job_facts import facts_of, started_job
 from bookie_operator.platform.kubelet import Record, record_tree
 from bookie_operator.platform.local import LocalPlatform
 from bookie_operator.platform.processes import identify, stop
+from bookie_operator.platform.task_files import store_task
 from bookie_operator.platform.volumes import create_volume
 from fake_processes import PATIENCE_S, bookie_like, pausing
 from operator_scenes import T0, cluster
 
 pytestmark = pytest.mark.process
 B0 = BookieId("bookie-0")
+BACK = """
+apiVersion: bookkeeper.bookie-operator.dev/v1alpha1
+kind: BookieTask
+metadata: {name: back}
+spec: {cluster: demo, type: retract-loss, ledger: 5, reason: wrong, approvedBy: ann}
+"""
+JOB_IN_0_1_0 = "demo-retract-73c5b419058c"
+"""As release 0.1.0 names the job of BACK."""
 LOOK = """
 apiVersion: bookkeeper.bookie-operator.dev/v1alpha1
 kind: BookieTask
@@ -329,6 +341,41 @@ async def test_a_task_with_the_name_of_one_that_was_deleted_begins_anew(
     await platform.delete_task("look", uid="")
     (folder / "look.yaml").write_text(LOOK)
     assert [task.status.phase for task in await platform.tasks()] == [TaskPhase.PENDING]
+
+
+async def test_a_task_of_a_name_that_was_used_before_has_jobs_of_its_own(
+    platform: LocalPlatform, tmp_path: Path
+) -> None:
+    folders, asked = LocalFolders(tmp_path), tmp_path / "asked.yaml"
+    folders.make()
+    asked.write_text(BACK)
+    store_task(folders, load_task(asked))
+    [first] = await platform.tasks()
+    await platform.delete_task("back", uid=first.metadata.uid)
+    store_task(folders, load_task(asked))
+    with pytest.raises(PreconditionError, match="another one by now"):
+        await platform.publish_task(first)
+    await platform.delete_task("back", uid=first.metadata.uid)
+    [second] = await platform.tasks()
+    assert decision_job(first) != decision_job(second)
+
+
+async def test_a_task_that_release_0_1_0_took_keeps_the_name_of_its_job(
+    platform: LocalPlatform, tmp_path: Path
+) -> None:
+    folders = LocalFolders(tmp_path)
+    folders.make()
+    (folders.tasks / "back.yaml").write_text(BACK)
+    [task] = await platform.tasks()
+    assert (task.metadata.uid, decision_job(task)) == ("", JOB_IN_0_1_0)
+
+
+def test_a_task_is_stored_with_no_field_that_nobody_has_written(tmp_path: Path) -> None:
+    folders, asked = LocalFolders(tmp_path), tmp_path / "asked.yaml"
+    asked.write_text(BACK + "status: {phase: Succeeded}\n")
+    stored = yaml.safe_load(store_task(folders, load_task(asked)).read_text())
+    assert stored["metadata"].pop("uid")
+    assert stored == yaml.safe_load(BACK)
 
 
 SHOWS = (

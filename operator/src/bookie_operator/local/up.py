@@ -40,6 +40,7 @@ from bookie_operator.platform.folders import (
     replace_file,
 )
 from bookie_operator.platform.local import LocalPlatform
+from bookie_operator.platform.task_files import store_task
 from bookie_operator.reconcile import Reconciler
 
 TICK_S: Final = 0.5
@@ -70,7 +71,8 @@ class Ready:
 
 
 def add_task(folders: LocalFolders, manifest: Path) -> Path:
-    """Store a task for the directory's cluster and return its path; each name is used only once."""
+    """Store a task for the directory's cluster and return its path; LocalError while there is one
+    of its name."""
     task = load_task(manifest)
     cluster = stored_cluster(folders)
     if cluster is None or cluster.metadata.name != task.spec.cluster:
@@ -79,11 +81,7 @@ def add_task(folders: LocalFolders, manifest: Path) -> Path:
             f"{folders.root} holds cluster {found}, the task is for {task.spec.cluster}: "
             "choose --dir"
         )
-    path = folders.tasks / f"{task.metadata.name}.yaml"
-    if path.exists():
-        raise LocalError(f"a task {task.metadata.name} already exists: give this one another name")
-    replace_file(path, manifest.read_text(encoding="utf-8"))
-    return path
+    return store_task(folders, task)
 
 
 def prepare(folders: LocalFolders, manifest: BookieCluster) -> BookieCluster:

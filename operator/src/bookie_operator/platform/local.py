@@ -401,7 +401,7 @@ class LocalPlatform:
         await self._in_turn(partial(write_status, self._folders, task))
 
     async def delete_task(self, name: str, *, uid: str) -> None:
-        await self._in_turn(partial(delete_task, self._folders, name))
+        await self._in_turn(partial(delete_task, self._folders, name, uid=uid))
 
     async def wait(self, timeout_s: float) -> None:
         try:
