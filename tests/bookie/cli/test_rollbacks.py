@@ -65,6 +65,29 @@ async def test_a5_it_is_accepted_once_that_is_written_whoever_writes_meanwhile(
     assert (told.exit_code == 0) is (others < WRITES_MAX) and found.value.served == 5 + others
 
 
+@pytest.mark.parametrize("later", ["it says generation 1", ""])
+async def test_a5_another_rollback_than_the_one_that_was_shown_is_not_accepted(
+    monkeypatch: pytest.MonkeyPatch, later: str
+) -> None:
+    """The store goes back once more, or somebody else accepts, while the person thinks."""
+    name, read, reads = f"rollback-other-{later}", MemoryStore.read_boot, []
+    store = await stored(name, SEEN)
+
+    async def changed_after(one: MemoryStore, bookie_id: BookieId) -> Any:
+        found = await read(one, bookie_id)
+        if found is not None and not reads:
+            reads.append(found)
+            seen = replace(SEEN, rolled_back=later)
+            await one.write_boot(bookie_id, seen, version=found.version)
+        return found
+
+    monkeypatch.setattr(MemoryStore, "read_boot", changed_after)
+    told = await asyncio.to_thread(accept, name, "--yes")
+    found = await store.read_boot(ME)
+    assert told.exit_code == 5 and "nothing was accepted" in told.output
+    assert found is not None and found.value.rolled_back == later
+
+
 async def test_where_nothing_was_seen_there_is_nothing_to_accept() -> None:
     await stored("rollback-none", replace(SEEN, rolled_back=""))
     told = await asyncio.to_thread(accept, "rollback-none", "--yes")

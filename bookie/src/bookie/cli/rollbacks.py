@@ -19,7 +19,6 @@ from bookie.cli.output import show_fields
 from bookie.errors import MetadataConflictError, UnavailableError
 from bookie.exit_codes import Exit
 from bookie.ids import BookieId
-from bookie.metadata.store import StoredBoot
 from bookie.user import user_name
 
 COMMANDS: Final = {
@@ -62,7 +61,13 @@ def accept_rollback(metadata: str, output: str, bookie: str, by: str, yes: bool)
             Exit.REFUSED,
         )
     ask(f"{bookie} saw an older metadata store: {found}. Accept it as it is?", yes=yes)
-    run(_accept(metadata, bookie_id))
+    now = run(_accept(metadata, bookie_id, shown=found))
+    if now != found:
+        fail(
+            f"nothing was accepted: expected what was shown, and {bookie} now says: "
+            f"{now or 'it saw no rollback'}. Run the command again to decide about that",
+            Exit.REFUSED,
+        )
     show_fields({"bookie": bookie, "accepted": found, "accepted_by": by}, output=output)
 
 
@@ -76,15 +81,19 @@ async def _rollback(metadata: str, bookie_id: BookieId) -> str:
     return found.value.rolled_back
 
 
-async def _accept(metadata: str, bookie_id: BookieId) -> StoredBoot:
+async def _accept(metadata: str, bookie_id: BookieId, *, shown: str) -> str:
+    """What the bookie saw, by its record of now; accepted only if that is what was shown."""
     async with store_at(metadata) as store:
         for _ in range(WRITES_MAX):
             found = await store.read_boot(bookie_id)
             if found is None:
                 break
+            if found.value.rolled_back != shown:
+                return found.value.rolled_back
             try:
                 accepted = replace(found.value, rolled_back="")
-                return (await store.write_boot(bookie_id, accepted, version=found.version)).value
+                await store.write_boot(bookie_id, accepted, version=found.version)
+                return shown
             except MetadataConflictError:
                 continue
         raise UnavailableError(f"the boot record of {bookie_id} keeps changing: try again")
