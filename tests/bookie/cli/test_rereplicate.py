@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
+from bookie.ids import BookieId, LedgerId
+from bookie.metadata.store import StoredBoot
 from cli_lab import CliLab
 from repair_lab import RepairLab
 
@@ -55,3 +57,24 @@ def test_marks_alone_need_no_question(cli: CliLab) -> None:
 
     cli.do(mark)
     assert cli.json("rereplicate")["marks"] == {"found": 1, "cleared": 1}
+
+
+@pytest.mark.parametrize("name", ["bookei-0", ""])
+def test_a_bookie_that_never_existed_is_no_replaced_one(cli: CliLab, name: str) -> None:
+    told = cli.bookie("rereplicate", name, "--yes")
+    assert told.exit_code == 2 and "there is no bookie" in told.stderr and not told.stdout
+    assert "known are bookie-0" in told.stderr
+
+
+@pytest.mark.parametrize("known_by", ["mark", "boot"])
+def test_a_bookie_without_cookie_and_ledgers_may_be_replaced(cli: CliLab, known_by: str) -> None:
+    gone = BookieId("old-1")
+
+    async def know(lab: RepairLab) -> None:
+        if known_by == "mark":
+            await lab.store.underreplication.mark(LedgerId(0), [gone], now_ms=1)
+        else:
+            await lab.store.write_boot(gone, StoredBoot(1), version=None)
+
+    cli.do(know)
+    assert cli.bookie("rereplicate", gone, "--yes").exit_code == 0

@@ -7,7 +7,7 @@ import pytest
 from bookie.errors import InconsistentError, UnavailableError
 from bookie.ids import BookieId, LedgerId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
-from bookie.metadata.store import Cookie
+from bookie.metadata.store import Cookie, StoredBoot
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.ledger import LedgerState
 from bookie.repair.jobs.audit_job import AuditRequest, audit
@@ -30,6 +30,7 @@ class LostLab(RepairLab):
     async def lose(self, number: int = LOST) -> None:
         self.fleet[number].down = True
         await self.store.unregister(self.ids[number])
+        await self.store.write_boot(self.ids[number], StoredBoot(1), version=None)
 
     async def mark(self, ledger_id: LedgerId, *numbers: int) -> None:
         missing = [self.ids[number] for number in numbers]

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from bookie.errors import MetadataFormatError
+from bookie.errors import BadRequestError, MetadataFormatError
 from bookie.ids import BookieId, LedgerId
 from bookie.metadata.naming import Listing, list_ledgers
 from bookie.metadata.store import UnderreplicationMark
@@ -63,11 +63,12 @@ async def rereplicate(
     cluster: Cluster, request: RereplicateRequest, *, engines: Engines = open_engine, say: Say
 ) -> Document:
     """Run one re-replication; the result object. It may be stopped anywhere and run again. Raises
-    what `Job.begin` and `Job.choose` raise.
+    what `Job.begin` and `Job.choose` raise, and BadRequestError for a bookie that never existed.
     """
     job = await Job.begin("rereplication", request.engine, cluster, say, engines)
     run = _Rereplication(job, request)
     found = await run.look()
+    await run.check_existence(found)
     choice = await job.choose(found.ledgers)
     say(f"{found.ledgers} ledgers to look after, engine {choice.name} ({choice.reason})")
     run.progress = job.follow(found.steps)
@@ -183,6 +184,20 @@ class _Rereplication:
         self._say(f"{len(marks)} ledgers are marked as under-replicated")
         store = self._cluster.store
         return _Found({b: await list_ledgers(store, b) for b in self._request.bookies}, marks)
+
+    async def check_existence(self, found: _Found) -> None:
+        """No ledger names a bookie that never existed: a wrong id must not look like one that was
+        replaced. A bookie that booted has a record of that for good, without a cookie too."""
+        known = await self._cluster.all_bookies()
+        marked = {bookie_id for mark in found.underreplicated for bookie_id in mark.missing}
+        for bookie_id, listing in found.listings.items():
+            if listing.named or bookie_id in marked.union(known):
+                continue
+            if not bookie_id or await self._cluster.store.read_boot(bookie_id) is None:
+                raise BadRequestError(
+                    f"there is no bookie {bookie_id or '(empty)'}, and no ledger or mark names it; "
+                    f"known are {', '.join(known)}"
+                )
 
     async def work(self, found: _Found, engine: Engine) -> Refusal | None:
         """Lost bookies by a person's word, then those that marks name, then the marks."""
