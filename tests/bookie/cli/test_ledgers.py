@@ -2,6 +2,7 @@
 
 import base64
 import json
+from dataclasses import replace
 
 import pytest
 from bookie.protocol.ledger import LedgerMetadata
@@ -168,6 +169,18 @@ def test_list_shows_every_ledger(cli: CliLab) -> None:
     table = cli.bookie("ledger", "list").stdout.splitlines()
     assert table[0].split()[:3] == ["LEDGER", "ID", "STATE"]
     assert len(table) == 3
+
+
+@pytest.mark.parametrize("ctime_ms", [10**18, -(10**18), 253_402_300_800_000])
+def test_a_time_that_no_calendar_has_hides_no_ledger(cli: CliLab, ctime_ms: int) -> None:
+    async def made(lab: RepairLab) -> None:
+        ledger = await lab.ledger(entries=1, last=0)
+        odd = replace(ledger, ledger_id=await lab.store.new_ledger_id(), ctime_ms=ctime_ms)
+        await lab.store.create_ledger(odd)
+
+    cli.do(made)
+    _, odd = cli.json("ledger", "list")
+    assert odd["created"] == f"{ctime_ms} ms"
 
 
 def test_no_ledgers_is_said_in_words_and_as_a_list(cli: CliLab) -> None:

@@ -4,7 +4,6 @@ directories."""
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +25,7 @@ from bookie.storage.index import INDEX_NAME, Index, Loss
 from bookie.storage.journal import JOURNAL_DIRECTORY
 from bookie.storage.ledger_log import LOG_DIRECTORY
 from bookie.storage.rebuild import rebuild_index
+from bookie.times import iso_time
 
 COMMANDS: Final = {
     "rebuild": ("bookie.cli.folders:rebuild", "Rebuild the indexes from the logs."),
@@ -145,8 +145,7 @@ def _loss(loss: Loss) -> dict[str, Any]:
 
 
 def _decision(one: PersonDecision) -> dict[str, Any]:
-    at = datetime.fromtimestamp(one.at_ms / 1000, UTC).isoformat(timespec="seconds")
-    return {"at": at, "kind": one.kind, "by": one.by, "about": one.about}
+    return {"at": iso_time(one.at_ms), "kind": one.kind, "by": one.by, "about": one.about}
 
 
 def _logs(directory: Path) -> dict[str, Any]:

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import wraps
 from typing import Any, Final, NamedTuple
 
@@ -31,6 +30,7 @@ from bookie.frames.entry import DigestType
 from bookie.ids import LedgerId
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.ledger import LedgerMetadata
+from bookie.times import iso_time
 
 COMMANDS: Final = {
     "accept-loss": (
@@ -169,7 +169,6 @@ def info(metadata: str, output: str, ledger_id: int) -> None:
 def ledger_json(metadata: LedgerMetadata) -> dict[str, Any]:
     """A ledger's metadata; last entry and length are None unless the ledger is closed."""
     closed = metadata.is_closed
-    created = datetime.fromtimestamp(metadata.ctime_ms / 1000, UTC) if metadata.ctime_ms else None
     return {
         "ledger_id": metadata.ledger_id,
         "state": metadata.state.value,
@@ -180,7 +179,7 @@ def ledger_json(metadata: LedgerMetadata) -> dict[str, Any]:
         "ack_quorum": metadata.ack_quorum,
         "digest": metadata.digest_type.name,
         "has_password": bool(metadata.password),
-        "created": created.isoformat(timespec="seconds") if created else None,
+        "created": iso_time(metadata.ctime_ms) if metadata.ctime_ms else None,
         "fragments": [
             {"first_entry_id": fragment.first_entry_id, "ensemble": list(fragment.ensemble)}
             for fragment in metadata.fragments

@@ -1,6 +1,5 @@
 """`bookie decisions`: show what people have decided about bookies, and who decided."""
 
-from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -12,6 +11,7 @@ from bookie.exit_codes import Exit
 from bookie.hosts import at_port
 from bookie.ids import BookieId
 from bookie.metadata.store import ADMIN_ENDPOINT, BookieInfo
+from bookie.times import iso_time
 from bookie.wire.admin.client import Call, control_plane
 from bookie.wire.identity import Identity
 
@@ -65,7 +65,7 @@ async def _decisions_of(info: BookieInfo, instance_id: str) -> list[dict[str, An
     return [
         {
             "bookie": info.bookie_id,
-            "at": datetime.fromtimestamp(one.at_ms / 1000, UTC).isoformat(timespec="seconds"),
+            "at": iso_time(one.at_ms),
             "kind": one.kind,
             "by": one.by,
             "about": one.about,

@@ -63,6 +63,12 @@ async def shown(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         yield found
 
 
+def test_a_time_that_no_calendar_has_is_a_number() -> None:
+    mark = {"ledger_id": 7, "marked_at_ms": -(10**18)}
+    text = Parsed(page(healthy() | {"underreplicated": [mark]})).text
+    assert f"{-(10**18)} ms" in text
+
+
 @needs_browser
 @pytest.mark.process
 async def test_a_browser_draws_the_figures_and_does_not_complain(shown: Page) -> None:

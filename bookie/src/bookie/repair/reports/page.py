@@ -7,13 +7,13 @@ to load anything. What a list left out is counted in the object.
 
 import html
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from bookie.exit_codes import Exit
 from bookie.repair.reports.classes import MEANINGS, OF_OTHERS
 from bookie.repair.reports.page_style import STYLE
 from bookie.repair.reports.plots import copies_plot
+from bookie.times import time_text
 
 VERDICTS: Final[Mapping[int, str]] = {
     Exit.OK: "everything that must be there is there",
@@ -184,11 +184,6 @@ def _cell(value: Any) -> str:
 
 def _time(at_ms: Any) -> str:
     return f"<time>{time_text(at_ms)}</time>" if isinstance(at_ms, int) else "-"
-
-
-def time_text(at_ms: int) -> str:
-    """Milliseconds since 1970 as UTC, to the second."""
-    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _words(name: str) -> str:
