@@ -16,6 +16,7 @@ import click
 from bookie.completion import completion
 from bookie.errors import BookieError, SettingsError
 from bookie.ids import BookieId
+from bookie.seconds import Seconds
 from rich.console import Console
 
 from bookie_operator.errors import LocalError
@@ -315,7 +316,7 @@ def env(directory: Path) -> None:
     "--timeout",
     default=300.0,
     show_default=True,
-    type=click.FloatRange(min=0),
+    type=Seconds(),
     metavar="SECONDS",
     help="How long to wait before the command fails.",
 )

@@ -47,6 +47,28 @@ def test_wrong_usage_ends_with_two(words: list[str]) -> None:
     assert "Usage:" in told.stderr
 
 
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-1", "1e300"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["audit", "--underreplicated-grace"],
+        ["audit", "--recheck-delay"],
+        ["repair", "--writer-grace"],
+        ["flush", "--timeout"],
+    ],
+)
+def test_seconds_are_a_number_that_a_clock_can_count(words: list[str], seconds: str) -> None:
+    told = CliRunner(env={"BOOKIE_METADATA": "memory://x"}).invoke(main, [*words, seconds])
+    assert told.exit_code == Exit.USAGE and "Usage:" in told.stderr
+
+
+@pytest.mark.parametrize("entries", [str(2**63 - 1), f"0-{2**63 - 1}", "5-4"])
+def test_entries_are_ids_that_an_entry_can_have(entries: str) -> None:
+    words = ["ledger", "retract-loss", "4", "--reason", "x", "--yes", "--entries", entries]
+    told = CliRunner(env={"BOOKIE_METADATA": "memory://x"}).invoke(main, words)
+    assert told.exit_code == Exit.USAGE and "expected FIRST-LAST" in told.stderr
+
+
 def test_a_missing_store_names_its_variable() -> None:
     told = CliRunner(env={"BOOKIE_METADATA": None}).invoke(main, ["ledger", "list"])
     assert told.exit_code == Exit.USAGE

@@ -72,6 +72,11 @@ def test_a_directory_without_a_cluster_is_told(tmp_path: Path, command: str) -> 
     assert done.exit_code == 1 and "no cluster was ever started" in done.output
 
 
+def test_nobody_waits_for_no_number_of_seconds(tmp_path: Path) -> None:
+    told = run("local", "wait", "--timeout", "nan", "--dir", str(tmp_path))
+    assert told.exit_code == 2 and "expected a number of seconds" in told.output
+
+
 def test_status_without_an_operator_is_the_last_known(tmp_path: Path) -> None:
     whole = stored(tmp_path)
     done = CliRunner().invoke(main, ["local", "status", "--dir", str(tmp_path), "--output", "json"])

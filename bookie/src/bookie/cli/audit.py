@@ -20,6 +20,7 @@ from bookie.repair.reports.finding_history import METADATA
 from bookie.repair.reports.progress_lines import Say
 from bookie.repair.reports.result import Document
 from bookie.repair.runs import audit_cluster
+from bookie.seconds import Seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class AuditOptions:
     )
     recheck_s: float = option(
         "--recheck-delay",
-        type=click.FloatRange(0),
+        type=Seconds(),
         default=AuditSettings().recheck_s,
         show_default=True,
         metavar="SECONDS",
@@ -42,7 +43,7 @@ class AuditOptions:
     )
     grace_s: float = option(
         "--underreplicated-grace",
-        type=click.FloatRange(0),
+        type=Seconds(),
         default=0,
         show_default=True,
         metavar="SECONDS",

@@ -13,6 +13,7 @@ from bookie.cli.output import show_fields
 from bookie.errors import UnavailableError
 from bookie.exit_codes import Exit
 from bookie.hosts import at_port, loopback
+from bookie.seconds import Seconds
 from bookie.wire.admin.client import Call, CallError, Failure, control_plane
 
 ADMIN_PORT: Final = 3183
@@ -32,7 +33,7 @@ FLUSH_S: Final = 120.0
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Seconds(min_open=True),
     default=FLUSH_S,
     show_default=True,
     metavar="SECONDS",

@@ -12,6 +12,7 @@ from bookie.repair.jobs.repair_job import RepairRequest
 from bookie.repair.mend.copy import CopySettings
 from bookie.repair.mend.ledger_repair import WRITER_GRACE_S, RepairSettings
 from bookie.repair.runs import repair_cluster
+from bookie.seconds import Seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class RepairOptions:
     )
     writer_grace: float = option(
         "--writer-grace",
-        type=click.FloatRange(0, 86400),
+        type=Seconds(at_most=86400),
         default=WRITER_GRACE_S,
         show_default=True,
         metavar="SECONDS",

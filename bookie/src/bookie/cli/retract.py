@@ -12,7 +12,7 @@ from bookie.cli.option_groups import grouped
 from bookie.cli.output import show_fields
 from bookie.cli.summary import write_summary
 from bookie.exit_codes import Exit
-from bookie.ids import LEDGER_ID_MAX, NO_ENTRY, EntryId, LedgerId
+from bookie.ids import ENTRY_ID_MAX, NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.repair.engine.opening import open_cluster
 from bookie.repair.mend.retract_loss import retract_loss
@@ -81,6 +81,6 @@ def _range(text: str | None) -> EntrySet:
         return EMPTY
     found = RANGE.fullmatch(text)
     first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, NO_ENTRY)
-    if not first <= last <= LEDGER_ID_MAX:
+    if not first <= last <= ENTRY_ID_MAX:
         raise click.UsageError(f"--entries: found {text}, expected FIRST-LAST, such as 5-9, or 7")
     return EntrySet.from_ranges([(EntryId(first), EntryId(last))])
