@@ -154,11 +154,29 @@ def test_racks_that_cannot_be_read_are_wrong_usage(cli: CliLab, tmp_path: Path) 
     assert told.exit_code == 2 and "none.yaml" in told.stderr
 
 
-def test_a_result_that_cannot_be_written_is_an_error(cli: CliLab, tmp_path: Path) -> None:
+@pytest.mark.parametrize("option", ["--result", "--html", "--summary"])
+@pytest.mark.parametrize("output", ["json", "table"])
+def test_a_result_that_cannot_be_written_is_an_error_and_not_printed(
+    cli: CliLab, tmp_path: Path, option: str, output: str
+) -> None:
     (tmp_path / "file").touch()
-    told = cli.bookie("audit", "--result", tmp_path / "file" / "audit.json")
-    assert told.exit_code == 1
+    words = ("--output", output, option, tmp_path / "file" / "audit.json")
+    told = cli.bookie("audit", *words)
+    assert (told.exit_code, told.stdout) == (1, "")
     assert "cannot write the result" in told.stderr
+
+
+@pytest.mark.parametrize("output", ["json", "table"])
+def test_a_decision_whose_summary_cannot_be_written_prints_nothing(
+    cli: CliLab, tmp_path: Path, output: str
+) -> None:
+    (tmp_path / "file").touch()
+    words = ("--output", output, "--summary", tmp_path / "file" / "told.json")
+    ledger_id = recorded_as_lost(cli).ledger_id
+    told = cli.bookie("ledger", "accept-loss", f"{ledger_id},7-9", "--dry-run", *words)
+    assert (told.exit_code, told.stdout) == (1, "")
+    told = cli.bookie("ledger", "retract-loss", ledger_id, "--reason", "x", "--yes", *words)
+    assert (told.exit_code, told.stdout) == (1, "")
 
 
 def test_no_loss_is_accepted_while_a_member_is_merely_away(cli: CliLab) -> None:

@@ -159,3 +159,13 @@ def test_wrong_usage_ends_with_2_and_says_what_is_expected(
 ) -> None:
     ended = CliRunner().invoke(main, list(arguments))
     assert ended.exit_code == 2 and words in ended.stderr
+
+
+def test_an_audit_does_not_begin_if_nothing_can_write_its_tables(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delitem(sys.modules, "bookie.repair.reports.parquet", raising=False)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    words = ["audit", "--metadata", "nowhere", "--parquet", str(tmp_path)]
+    told = CliRunner().invoke(main, words)
+    assert told.exit_code == 2 and "--parquet needs pyarrow" in told.stderr

@@ -82,8 +82,8 @@ def accept(
         ),
         answer,
     )
-    show_fields(decision, output=answer.output)
     _summarise(decision, answer)
+    show_fields(decision, output=answer.output)
 
 
 def refusal_code(error: BookieError) -> Exit:
@@ -124,6 +124,7 @@ def _asked(
 
 def _show_many(found: Document, columns: tuple[str, ...], answer: Answer) -> None:
     """Tables for people; REFUSED if anything was, once all is shown and written."""
+    _summarise(found, answer)
     if answer.output == "json":
         show_fields(found, output=answer.output)
     else:
@@ -131,7 +132,6 @@ def _show_many(found: Document, columns: tuple[str, ...], answer: Answer) -> Non
             if rows:
                 click.echo(table_text(rows, columns=names), nl=False)
         click.echo(_totals(found))
-    _summarise(found, answer)
     if found["refused"] and not found.get("dry_run"):
         fail(f"{found['refused']} of {_total(found)} ledgers could not be decided", Exit.REFUSED)
 

@@ -27,6 +27,8 @@ from bookie.repair.reports.result import Document, write_page, write_result
 
 Work = Callable[[Say], Coroutine[Any, Any, Document]]
 """A job: it gets the function that prints lines for people, and returns its result object."""
+Write = Callable[[Document, Path], None]
+"""Writes a result object to a path."""
 FILE: Final = click.Path(path_type=Path, dir_okay=False)
 
 engine_option = click.option(
@@ -117,23 +119,26 @@ class JobOutput(Answer):
 
 
 def run_job(kind: str, work: Work, ending: JobOutput, *, tables: Path | None = None) -> NoReturn:
-    """Run a job, write its result where `ending` says, and exit with the job's exit code.
+    """Run a job, write its result where `ending` says, print it, and exit with the job's exit code.
+    Nothing is printed if a file cannot be written.
 
     `tables`: path for the findings and copies as Parquet.
     """
+    writes: list[tuple[Path | None, Write]] = [
+        (ending.result, write_result),
+        (ending.page, write_page),
+    ]
+    if tables is not None:
+        writes.append((tables, _parquet()))
+    writes.append((ending.summary, lambda found, path: write_summary(summary_of(found), path)))
     document = outcome(kind, lambda: work(ending.say), ending)
+    for path, write in writes:
+        if path is not None:
+            write_answer(kind, write, document, path, ending)
     if ending.output == "json":
         show_fields(document, output=ending.output)
     else:
         show_result(document)
-    for path, write in (
-        (ending.result, write_result),
-        (ending.page, write_page),
-        (tables, _write_tables),
-        (ending.summary, lambda found, path: write_summary(summary_of(found), path)),
-    ):
-        if path is not None:
-            write_answer(kind, write, document, path, ending)
     raise click.exceptions.Exit(int(document["exit_code"]))
 
 
@@ -162,7 +167,7 @@ def outcome(
 
 def write_answer(
     kind: str,
-    write: Callable[[Document, Path], None],
+    write: Write,
     document: Document,
     path: Path,
     answer: Answer,
@@ -186,9 +191,10 @@ def _leave_failure(kind: str, error: Exception, code: Exit, answer: Answer) -> N
         click.echo(f"error: cannot write the summary: {unwritten}", err=True)
 
 
-def _write_tables(document: Document, path: Path) -> None:
+def _parquet() -> Write:
+    """What writes tables. A job does not begin without it: an audit may take hours."""
     try:
         from bookie.repair.reports.parquet import write_parquet
     except ImportError:
         fail("--parquet needs pyarrow (the extra `repair` has it)", Exit.USAGE)
-    write_parquet(document, path)
+    return write_parquet

@@ -61,9 +61,9 @@ def retract(
         return done.json()
 
     found = outcome(KIND, work, answer, code=refusal_code)
-    show_fields(found, output=answer.output)
     if answer.summary is not None:
         write_answer(KIND, write_summary, found, answer.summary, answer)
+    show_fields(found, output=answer.output)
     if found["refused"]:
         said = "; ".join(f"{bookie}: {message}" for bookie, message in found["refused"].items())
         fail(f"refused by {said}", Exit.REFUSED)
