@@ -231,19 +231,26 @@ def test_a_shell_gets_what_reaches_a_plain_cluster(tmp_path: Path) -> None:
     ("clients", "more"), [("Accepted", ["BOOKIE_TLS__MODE=Accepted"]), ("Required", [])]
 )
 def test_a_shell_gets_the_credentials_of_the_person(
-    tmp_path: Path, clients: str, more: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clients: str, more: list[str]
 ) -> None:
+    """Of who asks, not of others who once ran the operator here."""
     root = tmp_path / "a fleet"
     with_tls(root, clients)
-    replace_folder(root / "tls" / "person-ann", {"tls.crt": b""})
+    for name in ("ann", "bob", "zoe"):
+        replace_folder(root / "tls" / f"person-{name}", {"tls.crt": b""})
+    monkeypatch.setenv("LOGNAME", "bob")
     [_url, *others] = exported(root)
-    assert others == [f"BOOKIE_TLS__DIRECTORY={root}/tls/person-ann", *more]
+    assert others == [f"BOOKIE_TLS__DIRECTORY={root}/tls/person-bob", *more]
 
 
-def test_credentials_that_are_not_there_are_an_error(tmp_path: Path) -> None:
+def test_credentials_that_are_not_there_are_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with_tls(tmp_path, "Required")
+    replace_folder(tmp_path / "tls" / "person-ann", {"tls.crt": b""})
+    monkeypatch.setenv("LOGNAME", "bob")
     done = run("local", "env", "--dir", str(tmp_path))
-    assert done.exit_code == 1 and "expected credentials for a person" in done.output
+    assert done.exit_code == 1 and "expected credentials for bob" in done.output
 
 
 def test_without_a_manifest_a_directory_keeps_its_own_and_a_new_one_gets_the_example(

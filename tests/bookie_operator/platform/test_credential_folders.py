@@ -107,7 +107,7 @@ def test_a_persons_name_leads_nowhere_else(tmp_path: Path) -> None:
     name = folder_name(person)
     assert name == "person-___ann_o_neil" and (tmp_path / name).parent == tmp_path
     replace_folder(tmp_path / name, NEW)
-    assert person_folder(tmp_path) == tmp_path / name
+    assert person_folder(tmp_path, person.name) == tmp_path / name
 
 
 def test_who_uses_a_folder_has_what_is_renewed_at_its_next_handshake(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import shlex
 
 from bookie.metadata.opening import LOGIN_VARIABLE
+from bookie.user import user_name
 
 from bookie_operator.errors import LocalError
 from bookie_operator.model.cluster import BookieCluster
@@ -17,7 +18,7 @@ def exports(folders: LocalFolders, cluster: BookieCluster) -> str:
     """Lines for `eval`: the metadata store, with TLS this person's credentials, and the fleet's
     ZooKeeper user if it has one.
 
-    LocalError while the store has no address yet, and when TLS is in force but no person has
+    LocalError while the store has no address yet, and when TLS is in force but this person has no
     credentials.
     """
     if not cluster.status.metadata.url:
@@ -28,11 +29,11 @@ def exports(folders: LocalFolders, cluster: BookieCluster) -> str:
     variables = {"BOOKIE_METADATA": cluster.status.metadata.url}
     clients = TlsMode(cluster.status.tls.clients) if cluster.status.tls else TlsMode.OFF
     if clients is not TlsMode.OFF:
-        folder = person_folder(folders.tls)
-        if folder is None:
+        folder = person_folder(folders.tls, user_name())
+        if not folder.is_dir():
             raise LocalError(
-                f"found no folder {folders.tls}/person-NAME, expected credentials for a person: "
-                "the operator makes them; start it with `bookie-operator local up`"
+                f"found no folder {folder}, expected credentials for {user_name()}: the operator "
+                "makes them for who runs it; start it with `bookie-operator local up`"
             )
         variables |= client_environment(str(folder), clients)
     login = login_secret(cluster.spec)

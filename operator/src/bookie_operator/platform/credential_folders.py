@@ -89,10 +89,9 @@ def folder_name(holder: Principal | None) -> str:
     return AUTHORITY if holder is None else f"{holder.role.value}-{_path_part(holder.name)}"
 
 
-def person_folder(root: Path) -> Path | None:
-    """The folder of the person who has credentials here; None = nobody has."""
-    found = sorted(root.glob(f"{Role.PERSON.value}-*"))
-    return found[0] if found else None
+def person_folder(root: Path, name: str) -> Path:
+    """The folder of this person's credentials, whether or not it is there."""
+    return root / folder_name(Principal("", "", Role.PERSON, name))
 
 
 def _path_part(name: str) -> str:
