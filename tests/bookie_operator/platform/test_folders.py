@@ -89,6 +89,17 @@ def test_a_lock_that_is_never_given_up_is_told_with_what_to_do(
         pass
 
 
+@pytest.mark.parametrize("cut", ['{"reason": "second"', '{"reason": "\u00e4'])
+def test_an_event_after_one_that_a_crash_cut_off_is_kept(tmp_path: Path, cut: str) -> None:
+    folders = LocalFolders(tmp_path)
+    folders.append_event({"reason": "first"})
+    with folders.events_file.open("ab") as file:
+        file.write(cut.encode()[:-1])
+    for reason in ("third", "fourth"):
+        folders.append_event({"reason": reason})
+    assert [event["reason"] for event in folders.events()] == ["first", "third", "fourth"]
+
+
 def test_full_events_file_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "EVENTS_BYTES_MAX", 10)
     folders = LocalFolders(tmp_path)

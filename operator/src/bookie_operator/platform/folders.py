@@ -97,12 +97,13 @@ class LocalFolders:
         return self.secrets / name
 
     def append_event(self, event: Mapping[str, Any]) -> None:
-        """The event as one more line. Blocking."""
+        """The event as one more line, also after one that a crash cut off. Blocking."""
         with suppress(FileNotFoundError):
             if self.events_file.stat().st_size > EVENTS_BYTES_MAX:
                 self.events_file.replace(self.old_events_file)
-        with self.events_file.open("a", encoding="utf-8") as events:
-            events.write(json.dumps(event) + "\n")
+        with self.events_file.open("ab+") as events:
+            start = b"" if _ends_a_line(events) else b"\n"
+            events.write(start + json.dumps(event).encode() + b"\n")
 
     def events(self) -> Iterator[dict[str, Any]]:
         """The events that are still kept, oldest first, without a line that a crash cut off.
@@ -110,9 +111,17 @@ class LocalFolders:
         for path in (self.old_events_file, self.events_file):
             if not path.exists():
                 continue
-            for line in path.read_text(encoding="utf-8").splitlines():
+            for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
                 with suppress(ValueError, RecursionError):
                     yield json.loads(line)
+
+
+def _ends_a_line(file: IO[bytes]) -> bool:
+    """Whether what is written next begins a line."""
+    if file.seek(0, os.SEEK_END) == 0:
+        return True
+    file.seek(-1, os.SEEK_END)
+    return file.read(1) == b"\n"
 
 
 def replace_file(path: Path, text: str, *, durable: bool = True) -> None:
