@@ -1,12 +1,15 @@
 """The chart of one cluster: its values are the spec's fields, with the spec's defaults."""
 
 import json
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.manifest import parse
+from bookie_operator.platform.kubernetes.surroundings import zookeeper_url
 from helm_charts import CLUSTER, ROOT, helm, only, render, template
 from values_schema import values_schema
 
@@ -67,6 +70,24 @@ def test_what_is_added_to_pods_reaches_the_spec() -> None:
     pod = {"labels": {"a": "b"}, "sidecars": [{"name": "mesh", "image": "mesh:1"}]}
     found = rendered(f"--set-json=bookiePod={json.dumps(pod)}").spec.bookie_pod
     assert found is not None and found.as_dict().items() >= pod.items()
+
+
+@pytest.mark.parametrize("mode", ["Required", "Accepted", "Off"])
+def test_the_notes_tell_clients_the_address_that_the_operator_makes(
+    tmp_path: Path, mode: str
+) -> None:
+    copy = tmp_path / "chart"
+    shutil.copytree(CLUSTER, copy)
+    notes = copy / "templates" / "NOTES.txt"
+    # Helm prints notes only of what it installs: here they are the text of an object.
+    text = f'{{{{ define "notes" }}}}{notes.read_text()}{{{{ end }}}}'
+    notes.with_name("notes.yaml").write_text(
+        f'{text}\nkind: Notes\ntext: {{{{ include "notes" . | quote }}}}\n'
+    )
+    notes.unlink()
+    objects = render(copy, f"--set=tls.mode={mode}")
+    cluster = BookieCluster.model_validate(only(objects, "BookieCluster"))
+    assert f"find it at {zookeeper_url(cluster)}\n" in only(objects, "Notes")["text"]
 
 
 def test_an_outer_zookeeper_replaces_the_embedded_one() -> None:
