@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import aiohttp
 import pytest
 from bookie_operator.metrics import STUCK_AFTER_S, OperatorMetrics, serve_http
-from bookie_operator.model.audit_status import AuditStatus, ClassCounts
+from bookie_operator.model.audit_status import AuditStatus, ClassCounts, ScrubStatus
 from bookie_operator.model.bookie_status import LimboTotals
 from bookie_operator.model.condition_types import Condition
 from bookie_operator.model.status import Blocked, ClusterStatus
@@ -101,6 +101,20 @@ async def test_an_audit_takes_the_place_of_the_one_before(
     ]  # fmt: skip
     (ended,) = re.findall(r'audit_timestamp_seconds\{cluster="demo",.*\} (\S+)', text)
     assert float(ended) == at(0).timestamp()
+
+
+async def test_corrupt_copies_that_the_last_scrub_left_are_shown(
+    metrics: OperatorMetrics, get: Get
+) -> None:
+    left = 'bookie_operator_scrub_corrupt_copies{cluster="demo",namespace="ns"}'
+    metrics.show("ns", "demo", ClusterStatus())
+    assert left not in (await get("/metrics"))[1], "no scrub has ended"
+    for found, shown in ((3, 2.0), (1, 0.0)):
+        scrub = ScrubStatus(finished_at=at(9), corrupt_found=found, corrupt_replaced=1)
+        metrics.show("ns", "demo", ClusterStatus(scrub=scrub))
+        assert f"{left} {shown}" in (await get("/metrics"))[1]
+    metrics.forget("ns", "demo")
+    assert left not in (await get("/metrics"))[1]
 
 
 async def test_of_two_authorities_the_end_of_the_one_that_signs_is_shown(

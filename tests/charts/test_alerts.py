@@ -44,6 +44,7 @@ AT_REST: Final = {
     "bookie_operator_audit_findings": [
         f',class="{name}" 0x200' for name in (*OF_ENTRIES, *OF_OTHERS)
     ],
+    "bookie_operator_scrub_corrupt_copies": ["0x200"],
     "bookie_operator_audit_entries": [f',class="{name}" 0x200' for name in OF_ENTRIES],
 }
 """Each figure of the operator: labels beside the cluster's, and values minute by minute."""
@@ -104,7 +105,7 @@ SICK: Final[dict[str, dict[str, str]]] = {
     "BookieEntriesWithoutCopy": found("no_copy"),
     "BookieEntriesBelowAckQuorum": found("below_ack_quorum"),
     "BookieCopiesMissing": found("missing"),
-    "BookieCopiesCorrupt": found("corrupt"),
+    "BookieCopiesCorrupt": {f"bookie_operator_scrub_corrupt_copies{OF}}}": "2x200"},
     "BookieCopiesUnknown": found("unknown"),
     "BookieSilent": found("silent_bookie"),
     "BookieMetadataUnreadable": found("metadata_unreadable"),

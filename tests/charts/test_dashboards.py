@@ -56,6 +56,7 @@ STATUS: Final = {
     ],
     "limbo": {"ledgers": 3, "unchecked": 2},
     "tls": {"certificates": [{"name": "job", "ends": "2026-11-25T00:00:00Z"}]},
+    "scrub": {"finishedAt": "2026-11-25T00:00:00Z", "corruptFound": 2},
     "audit": {
         "finishedAt": "2026-11-25T00:00:00Z",
         "classes": {"missing": {"findings": 2, "entries": 9, "truncated": False}},

@@ -13,7 +13,7 @@ from aiohttp import web
 from bookie.hosts import is_wildcard, listen_everywhere
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
-from bookie_operator.model.audit_status import AuditStatus
+from bookie_operator.model.audit_status import AuditStatus, ScrubStatus
 from bookie_operator.model.status import ClusterStatus
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -53,6 +53,10 @@ class OperatorMetrics:
         )
         self._entries = self._gauge(
             "audit_entries", "Entries in a class of findings, by the last completed audit", "class"
+        )
+        self._corrupt = self._gauge(
+            "scrub_corrupt_copies",
+            "Copies that the last completed scrub found corrupt and could not replace",
         )
         self._expiry = self._gauge(
             "certificate_expiry_timestamp_seconds",
@@ -103,6 +107,7 @@ class OperatorMetrics:
             count = sum(refused.predicate == predicate for refused in status.blocked)
             self._blocked.labels(namespace, cluster, predicate).set(count)
         self._show_audit(namespace, cluster, status.audit)
+        self._show_scrub(namespace, cluster, status.scrub)
         _drop(self._expiry, namespace, cluster)
         if status.tls is not None:
             for one in status.tls.certificates:
@@ -123,12 +128,20 @@ class OperatorMetrics:
             self._findings.labels(namespace, cluster, name).set(counts.findings)
             self._entries.labels(namespace, cluster, name).set(counts.entries)
 
+    def _show_scrub(self, namespace: str, cluster: str, scrub: ScrubStatus) -> None:
+        """Audits of the operator read no copy: only a scrub knows of corrupt ones."""
+        _drop(self._corrupt, namespace, cluster)
+        if scrub.finished_at is not None:
+            left = max(0, scrub.corrupt_found - scrub.corrupt_replaced)
+            self._corrupt.labels(namespace, cluster).set(left)
+
     def forget(self, namespace: str, cluster: str) -> None:
         """The cluster is gone: no figures of it stay behind."""
         self._seen.pop((namespace, cluster), None)
         for gauge in (
             *(self._limbo, self._unchecked, self._condition, self._created, self._last_pass),
-            *(self._blocked, self._audited, self._findings, self._entries, self._expiry),
+            *(self._blocked, self._audited, self._findings, self._entries, self._corrupt),
+            self._expiry,
         ):
             _drop(gauge, namespace, cluster)
 
