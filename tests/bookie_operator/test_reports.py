@@ -88,6 +88,19 @@ def test_a_person_accepted_loss_is_counted() -> None:
     assert found is not None and found.accepted_losses == 1
 
 
+@pytest.mark.parametrize("release_0_1_0", [False, True])
+def test_accepted_losses_are_counted_whose_ids_found_no_room(release_0_1_0: bool) -> None:
+    losses = [{"ledger_id": 100_000 + number, "record": "{}"} for number in range(900)]
+    summary = summary_of({"kind": "audit", "audit": {"ok": 1}, "accepted_losses": losses})
+    if release_0_1_0:
+        del summary["accepted_loss_count"]
+    cut = json.loads(summary_bytes(summary))
+    found = read(AuditReport, cut)
+    counted = len(cut["accepted_losses"]) if release_0_1_0 else 900
+    assert found is not None and found.accepted_losses == counted
+    assert len(cut["accepted_losses"]) < 900
+
+
 def test_a_scrub_is_clean_when_all_that_was_corrupt_is_replaced() -> None:
     tree = {"audit_after": {"entries": 9, "ok": 9}, "corrupt_found": 2, "corrupt_replaced": 2}
     found = read(ScrubReport, tree)

@@ -39,6 +39,7 @@ def summary_of(document: Mapping[str, Any]) -> Document:
         "blocked_count": blocks,
         "first_block": blocked[0] if blocked else None,
         "message": _message(document, blocks),
+        "accepted_loss_count": len(accepted),
         "accepted_losses": accepted,
     }
 
