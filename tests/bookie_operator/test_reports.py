@@ -14,6 +14,7 @@ from bookie_operator.model.reports import (
     DrainReport,
     LossesReport,
     LossReport,
+    MendReport,
     RepairReport,
     Report,
     RereplicationReport,
@@ -53,6 +54,27 @@ def test_a_repairs_counts() -> None:
 def test_an_audits_classes() -> None:
     found = read(AuditReport, {"audit": {"ledgers": 2, "entries": 5, "ok": 4, "no_copy": 1}})
     assert found is not None and found.no_copy == 1 and not found.clean
+
+
+async def test_an_audit_that_left_a_ledger_out_or_could_not_read_one_is_not_clean() -> None:
+    lab = await RepairLab().start()
+    ledger = (await lab.ledger(entries=4, last=3)).ledger_id
+    lab.fleet[1].lose(ledger, [2])
+    await lab.store.underreplication.mark(ledger, [lab.ids[1]], now_ms=2**41)  # as young as can be
+    told = await audit(lab.cluster, AuditRequest(settings=AUDIT, checks=Checks(grace_s=3600)))
+    skipped = read(AuditReport, told)
+    assert skipped is not None and not skipped.clean
+    assert (skipped.exit_code, skipped.missing, skipped.underreplicated_skipped) == (4, 0, 1)
+    lab.garble(ledger)
+    unreadable = read(AuditReport, await audit(lab.cluster, AuditRequest(settings=AUDIT)))
+    assert unreadable is not None and not unreadable.clean and unreadable.exit_code == 4
+
+
+@pytest.mark.parametrize("model", [AuditReport, ScrubReport, MendReport])
+def test_what_a_job_itself_does_not_call_whole_is_not_clean(model: type[Report]) -> None:
+    tree = {name: {"entries": 1, "ok": 1} for name in ("audit", "audit_after")}
+    found = [read(model, tree | {"exit_code": code}) for code in (0, 4)]
+    assert [getattr(one, "clean", None) for one in found] == [True, False]
 
 
 def test_classes_of_any_name_are_counted_and_bounded() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from bookie.wire.admin.health import Phase
-from bookie_operator.model.audit_status import AuditStatus, ScrubStatus
+from bookie_operator.model.audit_status import AuditStatus, ClassCounts, ScrubStatus
 from bookie_operator.model.bookie_status import BookieState, BookieStatus
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus
@@ -75,6 +75,26 @@ def test_while_last_copies_hold_something_back_it_looks_again_and_again(
     before = FOUND.model_copy(update={"finished_at": at(NOW - ago)})
     assert begins(seen(before=before), is_held=True) is is_wanted
     assert not begins(seen(before=before))
+
+
+LEFT_OUT = FOUND.model_copy(update={"missing": 0, "underreplicated_skipped": 1})
+
+
+@pytest.mark.parametrize(
+    "update", [{}, {"started_at": at(NOW - 900), "finished_at": at(NOW - 400)}]
+)
+def test_one_that_left_ledgers_out_is_repeated_and_rests_as_long_as_it_worked(
+    update: dict[str, Any],
+) -> None:
+    before = LEFT_OUT.model_copy(update=update)
+    assert begins(seen(before=before)) is not bool(update)
+    assert not begins(seen(before=before.model_copy(update={"finished_at": at(NOW - 299)})))
+
+
+def test_one_that_could_not_read_metadata_is_not_repeated_until_it_is_due() -> None:
+    classes = {"metadata_unreadable": ClassCounts(findings=1)}
+    before = FOUND.model_copy(update={"missing": 0, "classes": classes})
+    assert not begins(seen(before=before)) and begins(seen(before=before, tasks=(ASKED,)))
 
 
 def test_a_fleet_of_which_nobody_has_booted_is_not_looked_at() -> None:

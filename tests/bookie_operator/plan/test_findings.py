@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from bookie_operator.model.audit_status import AuditStatus, Holders, LastCopies
+from bookie_operator.model.audit_status import AuditStatus, ClassCounts, Holders, LastCopies
 from bookie_operator.plan.findings import NAMED_MAX, findings_text
 
 FIGURES = AuditStatus(
@@ -22,6 +22,16 @@ def test_every_figure_is_in_its_place() -> None:
     assert findings_text(FIGURES) == (
         "3 ledgers, 99 entries: 50 ok, 20 missing, 10 unknown, 7 below ack quorum, "
         "12 with no copy left"
+    )
+
+
+def test_what_the_audit_could_not_judge_is_named() -> None:
+    classes = {"metadata_unreadable": ClassCounts(findings=2)}
+    found = FIGURES.model_copy(update={"underreplicated_skipped": 3, "classes": classes})
+    assert not AuditStatus(classes=classes).knows_all
+    assert findings_text(found).endswith(
+        "no copy left; 3 ledgers skipped (marked as under-replicated lately); "
+        "2 ledgers with unreadable metadata"
     )
 
 

@@ -1,14 +1,16 @@
 """Whether entries may be gone: how many the sentence counts, and when it is taken back."""
 
 import pytest
-from bookie_operator.model.audit_status import AuditStatus
-from bookie_operator.model.condition_types import Condition
+from bookie_operator.model.audit_status import AuditStatus, Holders, LastCopies
+from bookie_operator.model.condition_types import Condition, ConditionType
 from bookie_operator.model.incidents import Incident, IncidentOutcome
+from bookie_operator.model.reports import AuditReport
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.plan.findings import Verdict
 from bookie_operator.plan.passes import Pass
+from bookie_operator.plan.planner import plan
 from bookie_operator.plan.possible_loss import possible_data_loss
-from operator_scenes import at, cluster, observed
+from operator_scenes import at, audited, cluster, observed
 
 
 def judged(before: ClusterStatus, *incidents: Incident) -> Verdict:
@@ -47,3 +49,44 @@ def test_an_overlap_is_over_once_all_is_cleared_and_a_younger_audit_is_clean(
     is_over = clean is True and not is_open and began > 15
     assert loss.status == ("False" if is_over else "True")
     assert is_over or (loss.reason, loss.message) == ("OverlappingUnclean", "both")
+
+
+MAYBE = LastCopies(groups=1, held_by=(Holders(perhaps=("bookie-1",)),))
+"""Two copies are missing, and of the third nobody knows."""
+
+
+@pytest.mark.parametrize(
+    "blind",
+    [
+        AuditStatus(clean=False, unknown=1),
+        AuditStatus(clean=False, underreplicated_skipped=1),
+        AuditStatus(clean=False, missing=1, last_copies=MAYBE),
+    ],
+)
+def test_an_audit_that_could_not_look_at_missing_entries_does_not_end_their_loss(
+    blind: AuditStatus,
+) -> None:
+    said = Condition(
+        type="PossibleDataLoss", status="True", reason="AuditMissing", message="1 entry",
+        last_transition_time=at(10),
+    )  # fmt: skip
+    sees = AuditStatus(clean=False, missing=1, last_copies=LastCopies())
+    loss = judged(ClusterStatus(conditions=(said,), audit=blind))
+    assert (loss.status, loss.message) == ("True", "1 entry")
+    assert judged(ClusterStatus(conditions=(said,), audit=sees)).status == "False"
+
+
+def test_an_overlap_is_over_by_no_audit_that_left_a_ledger_out() -> None:
+    report = AuditReport(ok=9, underreplicated_skipped=1, exit_code=4)
+    said = Condition(
+        type="PossibleDataLoss", status="True", reason="OverlappingUnclean", message="both",
+        last_transition_time=at(10),
+    )  # fmt: skip
+    status = ClusterStatus(conditions=(said,))
+    for second in (100, 110):
+        look = observed(seconds=second, jobs=(audited(report, began=50),))
+        status = plan(cluster(), look, status).status
+    loss = status.condition(ConditionType.POSSIBLE_DATA_LOSS)
+    verified = status.condition(ConditionType.DURABILITY_VERIFIED)
+    assert loss is not None and (loss.status, status.disruptions_allowed) == ("True", 0)
+    assert verified is not None and (verified.status, verified.reason) == ("False", "AuditFindings")

@@ -1,5 +1,6 @@
 """What the status says of audits and scrubs, and of the repairs of what they found."""
 
+from collections.abc import Mapping
 from typing import Annotated, Final
 
 from pydantic import AwareDatetime, Field, StringConstraints
@@ -15,6 +16,9 @@ LEDGERS_MAX: Final = 16
 """Ledgers that a group or a quorum names, at most."""
 CLASS_PATTERN: Final = r"[a-z][a-z_]{0,39}"
 """Names of an audit's classes of findings."""
+UNREADABLE: Final = "metadata_unreadable"
+SILENT: Final = "silent_bookie"
+"""Two of them: of the entries concerned nothing is known."""
 
 
 class ClassCounts(StatusPart):
@@ -24,6 +28,11 @@ class ClassCounts(StatusPart):
     """Number of ledgers, or of bookies if the class is about bookies."""
     entries: Count = 0
     """Number of affected entries; 0 if the class is not about entries."""
+
+
+def findings_of(classes: Mapping[str, ClassCounts], *names: str) -> int:
+    """Number of findings of these classes."""
+    return sum(classes[name].findings for name in names if name in classes)
 
 
 ClassName = Annotated[str, StringConstraints(pattern=rf"^{CLASS_PATTERN}$")]
@@ -100,6 +109,10 @@ class AuditStatus(AttemptStatus, EngineUse):
     lost: Count = 0
     """Number of entries in loss records: every bookie of the ledger has said that it has no
     copy."""
+    underreplicated_skipped: Count = 0
+    """Number of ledgers with findings that are in none of these counts, since their mark as
+    under-replicated is younger than `spec.audit.underreplicatedGraceSeconds`; the operator soon
+    audits again."""
     accepted_losses: Count = 0
     """Number of ledgers that were closed because a person accepted a possible loss."""
     classes: Annotated[dict[ClassName, ClassCounts], Field(max_length=CLASSES_MAX)] = Field(
@@ -111,6 +124,21 @@ class AuditStatus(AttemptStatus, EngineUse):
     last_copies: LastCopies | None = None
     """Which bookies hold last copies. Absent: the job did not report it, so if there are findings,
     any bookie may hold one."""
+
+    @property
+    def knows_all(self) -> bool:
+        """Whether it could judge every copy; otherwise what it did not find may be there."""
+        return not (self.unknown or self.not_seen)
+
+    @property
+    def not_seen(self) -> list[str]:
+        """What it could not judge and is in no other count, in words."""
+        counts = (
+            (self.underreplicated_skipped, "ledgers skipped (marked as under-replicated lately)"),
+            (findings_of(self.classes, UNREADABLE), "ledgers with unreadable metadata"),
+            (findings_of(self.classes, SILENT), "bookies without an answer"),
+        )
+        return [f"{count} {words}" for count, words in counts if count]
 
 
 class ScrubStatus(AttemptStatus):

@@ -25,10 +25,13 @@ from bookie_operator.model.audit_status import (
     CLASSES_MAX,
     HOLDERS_MAX,
     LEDGERS_MAX,
+    SILENT,
+    UNREADABLE,
     ClassCounts,
     Holders,
     LastCopies,
     QuorumsStatus,
+    findings_of,
 )
 from bookie_operator.model.undecided import (
     MEMBERS_MAX,
@@ -232,6 +235,8 @@ class Report(BaseModel):
     engine_reason: Long = ""
     spark_app_id: Short = ""
     executors: Count = 0
+    exit_code: Count = 0
+    """The job's own word: with any other than 0 something is wrong, or not everything is known."""
 
 
 class RepairReport(Report):
@@ -282,8 +287,9 @@ class RereplicationReport(Report):
 
 class AuditReport(Report):
     """Findings of a whole audit. `classes`: all that the engine knows, by name; `lost`: in a
-    durable loss record, as every member said that it has no copy; `accepted_losses`: ledgers that a
-    person let close at a possible loss.
+    durable loss record, as every member said that it has no copy; `underreplicated_skipped`:
+    ledgers with findings that are counted nowhere; `accepted_losses`: ledgers that a person let
+    close at a possible loss.
     """
 
     needs: ClassVar[str] = "audit"
@@ -297,6 +303,7 @@ class AuditReport(Report):
     below_ack_quorum: Count = 0
     no_copy: Count = 0
     lost: Count = 0
+    underreplicated_skipped: Count = 0
     accepted_losses: Annotated[int, BeforeValidator(_number_of)] = 0
     classes: Annotated[dict[str, ClassCounts], BeforeValidator(_classes)] = Field(
         default_factory=dict
@@ -313,7 +320,9 @@ class AuditReport(Report):
 
     @property
     def clean(self) -> bool:
-        return not any(getattr(self, name) for name in _WRONG)
+        """Every copy of every ledger is known to be there: what was left out proves nothing."""
+        unseen = self.underreplicated_skipped or findings_of(self.classes, UNREADABLE, SILENT)
+        return not (self.exit_code or unseen or any(getattr(self, name) for name in _WRONG))
 
 
 class ScrubReport(Report):
@@ -336,7 +345,8 @@ class ScrubReport(Report):
 
     @property
     def clean(self) -> bool:
-        return self.corrupt_found <= self.corrupt_replaced and not (self.wrong or self.blocked)
+        left = self.corrupt_found > self.corrupt_replaced
+        return not (self.exit_code or left or self.wrong or self.blocked)
 
 
 class MendReport(Report):
@@ -355,7 +365,7 @@ class MendReport(Report):
 
     @property
     def clean(self) -> bool:
-        return not (self.blocked or self.wrong)
+        return not (self.exit_code or self.blocked or self.wrong)
 
 
 class LossReport(Report):

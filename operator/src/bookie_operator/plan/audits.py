@@ -11,7 +11,7 @@ from typing import Final
 
 from bookie.ids import BookieId
 
-from bookie_operator.model.audit_status import AuditStatus
+from bookie_operator.model.audit_status import SILENT, AuditStatus, findings_of
 from bookie_operator.model.base import whole_milliseconds
 from bookie_operator.model.bookie_options import AckMode
 from bookie_operator.model.bookie_status import BookieState
@@ -28,6 +28,8 @@ from bookie_operator.plan.states import Judged
 
 HEALED_AGAIN_S: Final = 60.0
 """Wait from an audit with unknown copies to the next one, once all bookies serve."""
+SEEN_AGAIN_S: Final = 300.0
+"""Wait from an audit that left out ledgers or bookies to the next one."""
 HELD_AGAIN_S: Final = 300.0
 """Wait from an audit whose last copies prevent actions to the next one."""
 
@@ -195,8 +197,15 @@ def _is_due(pass_: Pass, last: datetime | None) -> bool:
 
 
 def _may_have_healed(status: AuditStatus, observed: Observed) -> bool:
-    """An audit that found unknowns while bookies were away is repeated once all are back."""
-    return status.unknown > 0 and _waited(status, observed.now, HEALED_AGAIN_S)
+    """An audit that found unknowns while bookies were away is repeated once all are back, and one
+    that left out ledgers or bookies too: as long as that lasts, so each rests as long as it worked.
+    What only a person can mend, as metadata, waits for the schedule or a task."""
+    is_left_out = status.underreplicated_skipped or findings_of(status.classes, SILENT)
+    if not (status.unknown or is_left_out) or status.finished_at is None:
+        return False
+    took = status.finished_at - (status.started_at or status.finished_at)
+    at_least_s = HEALED_AGAIN_S if status.unknown else SEEN_AGAIN_S
+    return _waited(status, observed.now, max(at_least_s, took.total_seconds()))
 
 
 def _waited(status: AuditStatus, now: datetime, seconds: float) -> bool:

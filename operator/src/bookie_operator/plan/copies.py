@@ -54,7 +54,8 @@ def copies_of(spec: ClusterSpec, audit: AuditStatus, scrub: ScrubStatus) -> Copi
     """Certain and last copies, by the last finished audit, and the last scrub if it left corrupt
     ones."""
     certain, reason, message = _certain(spec, audit)
-    reports = [(audit.last_copies, bool(audit.missing or audit.unknown or audit.below_ack_quorum))]
+    is_wrong = bool(audit.missing or audit.below_ack_quorum or not audit.knows_all)
+    reports = [(audit.last_copies, is_wrong)]
     if scrub.corrupt_found > scrub.corrupt_replaced:  # no audit by indexes would see them
         reports.append((scrub.last_copies, True))
     return Copies(

@@ -85,6 +85,7 @@ def findings_text(audit: AuditStatus) -> str:
         f"{audit.ledgers} ledgers, {audit.entries} entries: {audit.ok} ok, "
         f"{audit.missing} missing, {audit.unknown} unknown, "
         f"{audit.below_ack_quorum} below ack quorum, {audit.no_copy + audit.lost} with no copy left"
+        + "".join(f"; {part}" for part in audit.not_seen)
         + _where(audit)
     )
 

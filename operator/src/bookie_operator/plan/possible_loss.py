@@ -22,6 +22,7 @@ from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.states import Judged
 
 LOSS_ACCEPTED: Final = "LossAccepted"
+AUDIT_MISSING: Final = "AuditMissing"
 NAMED_MAX: Final = 10
 """Ledgers that a message names; the rest is counted."""
 
@@ -36,7 +37,7 @@ def possible_data_loss(pass_: Pass, *, incidents: Sequence[Incident], certain: i
     if known is not None and known.reason != LOSS_ACCEPTED:
         return known
     overlap = _overlap(pass_, incidents=incidents, quorum=certain)
-    return overlap or known or Verdict("False", "NothingFound", "")
+    return overlap or _still_missing(pass_) or known or Verdict("False", "NothingFound", "")
 
 
 def is_undecided(loss: Verdict) -> bool:
@@ -88,8 +89,28 @@ def _known_loss(pass_: Pass) -> Verdict | None:
         return Verdict("True", "LossRecorded", records)
     if audit.no_copy or audit.lost:
         why = f"the last audit found {audit.no_copy + audit.lost} entries with no copy left"
-        return Verdict("True", "AuditMissing", why)
+        return Verdict("True", AUDIT_MISSING, why)
     return None
+
+
+def _still_missing(pass_: Pass) -> Verdict | None:
+    """What an audit found and the last one could not look at: that one does not end it."""
+    before = pass_.previous.condition(ConditionType.POSSIBLE_DATA_LOSS)
+    if before is None or (before.status, before.reason) != ("True", AUDIT_MISSING):
+        return None
+    return Verdict("True", AUDIT_MISSING, before.message) if _is_blind(pass_) else None
+
+
+def _is_blind(pass_: Pass) -> bool:
+    """Whether the last audit may have passed over entries without a copy. One that lacks some of
+    its copies counts as missing, though the last one may be on a bookie that did not answer."""
+    audit = pass_.previous.audit
+    if audit.clean:
+        return False
+    copies = audit.last_copies
+    if copies is None or not (copies.is_complete and audit.knows_all):
+        return True
+    return any(one.perhaps for one in copies.held_by)
 
 
 def _accepted(observed: Observed, audit: AuditStatus) -> str:

@@ -323,7 +323,7 @@ def _findings(audit: AuditStatus) -> str:
         (audit.no_copy + audit.lost, "with no copy left"),
         (audit.accepted_losses, "losses accepted"),
     )
-    parts = [f"{count} {word}" for count, word in counts if count]
+    parts = [*(f"{count} {word}" for count, word in counts if count), *audit.not_seen]
     return f": {', '.join(parts)}" if parts else ""
 
 
