@@ -3,8 +3,15 @@
 from collections.abc import Sequence
 
 import pytest
-from bookie_operator.model.audit_status import AuditStatus, ClassCounts, Holders, LastCopies
-from bookie_operator.plan.findings import NAMED_MAX, findings_text
+from bookie_operator.model.audit_status import (
+    AuditStatus,
+    ClassCounts,
+    Holders,
+    LastCopies,
+    ScrubStatus,
+)
+from bookie_operator.plan.findings import NAMED_MAX, findings_text, verified_text
+from operator_scenes import at
 
 FIGURES = AuditStatus(
     clean=False, ledgers=3, entries=99, ok=50, missing=20, unknown=10, below_ack_quorum=7,
@@ -33,6 +40,12 @@ def test_what_the_audit_could_not_judge_is_named() -> None:
         "no copy left; 3 ledgers skipped (marked as under-replicated lately); "
         "2 ledgers with unreadable metadata"
     )
+
+
+def test_digests_count_as_verified_only_by_a_clean_scrub() -> None:
+    ended = {"finished_at": at(0)}
+    assert verified_text(ScrubStatus(**ended, clean=True)).startswith("digests verified by")
+    assert verified_text(ScrubStatus(**ended, clean=False)).startswith("not all digests verified")
 
 
 def test_ledgers_and_bookies_are_named_in_order() -> None:

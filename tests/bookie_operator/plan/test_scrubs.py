@@ -152,7 +152,8 @@ def test_what_it_could_not_mend_degrades_the_cluster_and_ends_the_task() -> None
     bad = ScrubReport(ledgers=2, entries=30, corrupt_found=3, corrupt_replaced=2, blocked=1)
     made = look(scrub_job(report=bad), tasks=(asked,))
     assert made.tasks["task-1"].phase is TaskPhase.SUCCEEDED
-    assert made.tasks["task-1"].message == "3 corrupt copies found, 2 replaced"
+    words = "3 corrupt copies found, 2 replaced; not clean: see status.scrub of the cluster"
+    assert made.tasks["task-1"].message == words
     degraded = made.status.condition(ConditionType.DEGRADED)
     assert degraded is not None and degraded.reason == "ScrubFindings"
     assert "1 of them are left" in degraded.message

@@ -135,9 +135,14 @@ def test_a_repair_ends_by_the_counts_of_its_own_bookie_whatever_its_job_says(
         (AuditReport(ok=1), "Succeeded", "nothing found"),
         (AuditReport(missing=1), "Succeeded", "see status.audit of the cluster"),
         (
-            ScrubReport(corrupt_found=3, corrupt_replaced=2),
+            ScrubReport(corrupt_found=3, corrupt_replaced=3),
             "Succeeded",
-            "3 corrupt copies found, 2 replaced",
+            "3 corrupt copies found, 3 replaced",
+        ),
+        (
+            ScrubReport(blocked=1),
+            "Succeeded",
+            "0 corrupt copies found, 0 replaced; not clean: see status.scrub of the cluster",
         ),
         (
             MendReport(entries_copied=6, corrupt_replaced=1),

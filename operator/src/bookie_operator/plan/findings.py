@@ -59,7 +59,10 @@ def verified_text(scrub: ScrubStatus) -> str:
     """The sentence about the last scrub: audits do not read digests."""
     if scrub.finished_at is None:
         return "digests were never verified: no scrub has finished"
-    return f"digests verified by the scrub of {scrub.finished_at:%Y-%m-%dT%H:%M:%SZ}"
+    when = f"{scrub.finished_at:%Y-%m-%dT%H:%M:%SZ}"
+    if scrub.clean is False:
+        return f"not all digests verified: the scrub of {when} left something"
+    return f"digests verified by the scrub of {when}"
 
 
 def scrub_text(scrub: ScrubStatus) -> str:

@@ -235,7 +235,8 @@ def _outcome(report: Report) -> tuple[TaskPhase, str]:
             return TaskPhase.SUCCEEDED, word
         case ScrubReport():
             found = f"{report.corrupt_found} corrupt copies found"
-            return TaskPhase.SUCCEEDED, f"{found}, {report.corrupt_replaced} replaced"
+            left = "" if report.clean else "; not clean: see status.scrub of the cluster"
+            return TaskPhase.SUCCEEDED, f"{found}, {report.corrupt_replaced} replaced{left}"
         case MendReport():
             word = f"{report.entries_copied} entries copied, {report.corrupt_replaced} replaced"
             if report.clean:

@@ -244,6 +244,45 @@ async def test_a_bookie_that_cannot_look_at_its_copies_keeps_them_and_is_told(
     assert (told["corrupt_found"], told["corrupt_replaced"], told["exit_code"]) == (1, 0, 3)
 
 
+class Deaf:
+    """Peers of a lab; one bookie answers no read, though its control plane does."""
+
+    def __init__(self, lab: RepairLab, number: int) -> None:
+        self._lab, self._deaf = lab, lab.ids[number]
+
+    async def read(
+        self, bookie_id: BookieId, request: ReadRequest, *, fence: bool = False
+    ) -> tuple[Status, ReadReply | None]:
+        if bookie_id == self._deaf:
+            return Status.UNREACHABLE, None
+        return await self._lab.fleet.read(bookie_id, request)
+
+
+async def test_a_scrub_that_could_not_read_a_bookie_does_not_end_as_whole(lab: RepairLab) -> None:
+    ledger = await lab.ledger(entries=30, last=29)
+    peers: Any = Deaf(lab, 1)
+    told = await repair(replace(lab.cluster, peers=peers), REPAIR)
+    assert (told["exit_code"], told["ledgers"]["blocked"]) == (4, 1)
+    (block,) = told["blocked"]
+    assert (block["ledger_id"], block["reason"]) == (ledger.ledger_id, "CopiesUnread")
+    assert block["message"] == f"30 copies on {lab.ids[1]} could not be read, the first of 0"
+
+
+async def test_a_scrub_does_not_end_as_whole_though_a_silent_bookie_came_back_for_its_audit(
+    lab: RepairLab,
+) -> None:
+    await lab.ledger(entries=30, last=29)
+    lab.control.unreachable.add(lab.ids[1])
+
+    async def answer() -> None:
+        lab.control.unreachable.clear()
+
+    peers: Any = Between(lab, answer)
+    told = await repair(replace(lab.cluster, peers=peers), REPAIR)
+    assert told["audit_after"]["ok"] == 30 and told["exit_code"] == 4
+    assert "CopiesUnread" in {block.get("reason") for block in told["blocked"]}
+
+
 async def test_a_repair_that_trusts_the_indexes_reads_nothing_of_whole_ledgers(
     lab: RepairLab,
 ) -> None:

@@ -110,6 +110,8 @@ class LedgerRepair:
             if look is not None:
                 await self._copy(outcome, look)
                 await self._end_if_short(task, outcome, look)
+                if deep is not None:
+                    _block_unread(outcome, look)
             self.done([outcome])
 
         await asyncio.gather(*map(one, tasks, outcomes))
@@ -187,9 +189,23 @@ class LedgerRepair:
             now = await self._reader.read(metadata, bookie_id, corrupt)
         outcome.corrupt_found += len(corrupt)
         outcome.corrupt_replaced += len(now.good)
-        if kept := now.suspect:
+        if kept := now.corrupt:
             said = f"{len(kept)} copies on {bookie_id} stay corrupt, the first of {kept.first}"
             outcome.block("CorruptKept", said)
+        _block(outcome, bookie_id, now.unread)
+
+
+def _block_unread(outcome: Outcome, look: Look) -> None:
+    """A copy that a deep look did not read is verified by no index: the ledger is not done."""
+    for bookie_id, share in look.verdict.shares.items():
+        # What is unknown and not lacking: it is listed, or the bookie did not say what it has.
+        _block(outcome, bookie_id, share.unknown - share.lacking)
+
+
+def _block(outcome: Outcome, bookie_id: BookieId, unread: EntrySet) -> None:
+    if unread:
+        said = f"{len(unread)} copies on {bookie_id} could not be read, the first of {unread.first}"
+        outcome.block("CopiesUnread", said)
 
 
 def _begun(
