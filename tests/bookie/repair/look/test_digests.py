@@ -148,8 +148,27 @@ class Between:
         return answer
 
 
+class Once:
+    """Peers of a lab; a bookie is back after the first read, and cannot read some copies once."""
+
+    def __init__(self, lab: RepairLab, number: int) -> None:
+        self._lab, self._bookie = lab, lab.fleet[number]
+
+    async def read(
+        self, bookie_id: BookieId, request: ReadRequest, *, fence: bool = False
+    ) -> tuple[Status, ReadReply | None]:
+        status, reply = await self._lab.fleet.read(bookie_id, request)
+        self._lab.control.unreachable.clear()
+        if bookie_id == self._bookie.bookie_id and reply is not None and reply.unknown:
+            self._bookie.ledgers[request.ledger_id].unreadable.clear()
+        return status, reply
+
+
 async def audit_while(lab: RepairLab, act: Any) -> dict[str, Any]:
-    peers: Any = Between(lab, act)
+    return await audit_with(lab, Between(lab, act))
+
+
+async def audit_with(lab: RepairLab, peers: Any) -> dict[str, Any]:
     cluster = replace(lab.cluster, peers=peers)
     return await audit(cluster, AuditRequest(engine="inline", settings=AUDIT, digests=DEEP))
 
@@ -173,6 +192,31 @@ async def test_what_reads_well_the_second_time_is_no_finding(lab: RepairLab) -> 
         lab.fleet[1].ledgers[ledger.ledger_id].unreadable.clear()
 
     assert (await audit_while(lab, recover))["findings"] == []
+
+
+async def test_copies_of_a_bookie_that_comes_back_between_two_looks_are_read_and_twice(
+    lab: RepairLab,
+) -> None:
+    ledger = await rotten(lab, 7)
+    lab.fleet[2].corrupt(ledger.ledger_id, EntryId(9))
+    lab.control.unreachable.add(lab.ids[2])
+
+    async def answer() -> None:
+        lab.control.unreachable.clear()
+
+    told = await audit_while(lab, answer)
+    ranges = corrupt_of(told)
+    assert ranges == {(ledger.ledger_id, lab.ids[n]): [[e, e]] for n, e in ((1, 7), (2, 9))}
+
+
+async def test_a_copy_that_was_read_but_once_is_not_called_corrupt(lab: RepairLab) -> None:
+    """A bookie comes back, and cannot read a copy the first time that it is asked for it."""
+    ledger = await rotten(lab, 7)
+    lab.fleet[2].fail_reads(ledger.ledger_id, [EntryId(9)])
+    lab.control.unreachable.add(lab.ids[2])
+    peers: Any = Once(lab, 2)
+    told = await audit_with(lab, peers)
+    assert corrupt_of(told) == {(ledger.ledger_id, lab.ids[1]): [[7, 7]]}
 
 
 async def test_a_bookie_that_goes_away_leaves_its_copies_unknown(lab: RepairLab) -> None:

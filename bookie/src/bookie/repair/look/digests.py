@@ -178,12 +178,10 @@ class DeepLooks:
                 fresh = (await self.auditor.settled([look.ledger_id])).get(look.ledger_id)
                 if fresh is None:
                     return None
-                wanted, is_second = _listed(fresh), _is_same(fresh, look)
-                if is_second:
-                    wanted = {b: e & read[b].suspect for b, e in wanted.items() if b in read}
-                look, read = fresh, await self._read(fresh, wanted)
+                before = read if _is_same(fresh, look) else {}
+                look, read = fresh, await self._read_rest(fresh, before)
                 # A copy that moved away while it was read is not there for a good reason.
-                if is_second and await self._holds_still(look):
+                if before and _is_twice(before, read) and await self._holds_still(look):
                     break
             return _judged(look, read)
 
@@ -191,6 +189,19 @@ class DeepLooks:
         now = await self.auditor.read([look.ledger_id])
         found = now.get(look.ledger_id)
         return found is not None and found.version == look.metadata.version
+
+    async def _read_rest(
+        self, look: Look, before: Mapping[BookieId, CopiesRead]
+    ) -> dict[BookieId, CopiesRead]:
+        """Read what is listed and was not good `before`: also of bookies that did not list it then.
+        What was good before stays so.
+        """
+        good = {bookie_id: CopiesRead(good=copies.good) for bookie_id, copies in before.items()}
+        wanted = {b: e - good[b].good if b in good else e for b, e in _listed(look).items()}
+        return good | {
+            b: copies + good.get(b, CopiesRead())
+            for b, copies in (await self._read(look, wanted)).items()
+        }
 
     async def _read(
         self, look: Look, wanted: Mapping[BookieId, EntrySet]
@@ -204,6 +215,12 @@ class DeepLooks:
 
 def _is_same(one: Look, other: Look) -> bool:
     return one.metadata.version == other.metadata.version
+
+
+def _is_twice(before: Mapping[BookieId, CopiesRead], read: Mapping[BookieId, CopiesRead]) -> bool:
+    """Whether each copy that looks corrupt did so `before`."""
+    nothing = CopiesRead()
+    return not any(one.corrupt - before.get(b, nothing).corrupt for b, one in read.items())
 
 
 def _listed(look: Look) -> dict[BookieId, EntrySet]:
