@@ -1,19 +1,22 @@
 """Bit rot: found with its bookie and entries, replaced from a good copy, never copied."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from bookie.frames.entry import DigestType, EntryCodec
 from bookie.ids import BookieId, EntryId, LedgerId
+from bookie.metadata.store import MetadataStore
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.repair.jobs.audit_job import AuditRequest, audit
 from bookie.repair.jobs.repair_job import RepairRequest, repair
+from bookie.repair.judge.expect import Holding
 from bookie.repair.look.digests import DigestReader, DigestSettings
+from bookie.testing.control import FakeControl
 from bookie.wire.native import ReadReply, ReadRequest
 from repair_lab import AUDIT, PASSWORD, SETTINGS, RepairLab
 
@@ -148,6 +151,38 @@ class Between:
         return answer
 
 
+async def change_metadata(store: MetadataStore) -> None:
+    """Of every ledger, as a writer that never rests would."""
+    async for ledger_id in store.ledger_ids():
+        found = await store.read_ledger(ledger_id)
+        turn = {"turn": str(found.version).encode()}
+        await store.write_ledger(replace(found.value, custom=turn), version=found.version)
+
+
+class RestlessControl(FakeControl):
+    """Metadata change before each answer."""
+
+    async def availability(
+        self, bookie_id: BookieId, ledger_ids: Sequence[LedgerId]
+    ) -> Mapping[LedgerId, Holding]:
+        await change_metadata(self.store)
+        return await super().availability(bookie_id, ledger_ids)
+
+
+class Restless:
+    """Peers of a lab; metadata change after each read."""
+
+    def __init__(self, lab: RepairLab) -> None:
+        self._lab = lab
+
+    async def read(
+        self, bookie_id: BookieId, request: ReadRequest, *, fence: bool = False
+    ) -> tuple[Status, ReadReply | None]:
+        answer = await self._lab.fleet.read(bookie_id, request)
+        await change_metadata(self._lab.store)
+        return answer
+
+
 class Once:
     """Peers of a lab; a bookie is back after the first read, and cannot read some copies once."""
 
@@ -168,9 +203,11 @@ async def audit_while(lab: RepairLab, act: Any) -> dict[str, Any]:
     return await audit_with(lab, Between(lab, act))
 
 
-async def audit_with(lab: RepairLab, peers: Any) -> dict[str, Any]:
-    cluster = replace(lab.cluster, peers=peers)
-    return await audit(cluster, AuditRequest(engine="inline", settings=AUDIT, digests=DEEP))
+async def audit_with(
+    lab: RepairLab, peers: Any, digests: DigestSettings = DEEP, control: Any = None
+) -> dict[str, Any]:
+    cluster = replace(lab.cluster, peers=peers, control=control or lab.control)
+    return await audit(cluster, AuditRequest(engine="inline", settings=AUDIT, digests=digests))
 
 
 async def test_a_ledger_deleted_while_it_is_read_is_no_finding(lab: RepairLab) -> None:
@@ -217,6 +254,29 @@ async def test_a_copy_that_was_read_but_once_is_not_called_corrupt(lab: RepairLa
     peers: Any = Once(lab, 2)
     told = await audit_with(lab, peers)
     assert corrupt_of(told) == {(ledger.ledger_id, lab.ids[1]): [[7, 7]]}
+
+
+@pytest.mark.parametrize("digests", [DEEP, DigestSettings()])
+async def test_nothing_is_called_corrupt_whose_metadata_changed_at_every_look(
+    lab: RepairLab, digests: DigestSettings
+) -> None:
+    await rotten(lab, 7)
+    peers: Any = Restless(lab)
+    told = await audit_with(lab, peers, digests)
+    assert (told["audit"]["corrupt"], told["audit"]["unknown"], told["exit_code"]) == (0, 30, 4)
+    request = replace(REPAIR, settings=replace(REPAIR.settings, digests=digests))
+    mended = await repair(replace(lab.cluster, peers=peers), request)
+    assert {row.get("reason") for row in mended["blocked"]} == {"CopiesUnread"}
+
+
+async def test_what_the_indexes_could_not_decide_about_is_not_missing_by_a_deep_look(
+    lab: RepairLab,
+) -> None:
+    """One member never lists entry 3, and each look at it finds other metadata."""
+    ledger = (await lab.ledger(entries=30, last=29)).ledger_id
+    lab.fleet[1].lose(ledger, [3])
+    told = await audit_with(lab, lab.fleet, control=RestlessControl(lab.fleet, lab.store))
+    assert (told["audit"]["missing"], told["exit_code"]) == (0, 4)
 
 
 async def test_a_bookie_that_goes_away_leaves_its_copies_unknown(lab: RepairLab) -> None:

@@ -71,6 +71,8 @@ class Look:
     verdict: Verdict
     counted: Tallies | None = None
     """Copies by member, where the sets of `holdings` and `verdict` were dropped to save memory."""
+    is_decided: bool = True
+    """False: the metadata changed at every look, so that the verdict says nothing definite."""
 
     @property
     def tallies(self) -> Tallies:
@@ -225,7 +227,7 @@ class Auditor:
             looks = {i: look for i, look in looks.items() if i not in suspects}
             looks |= {i: x for i, x in fresh.items() if i in current or not _is_suspect(x)}
             suspects = moved
-        return looks | {i: _undecided(look) for i, look in suspects.items()}
+        return looks | {i: undecided(look) for i, look in suspects.items()}
 
     async def _versions(self, ledger_ids: Iterable[LedgerId]) -> dict[LedgerId, int]:
         """Of those that still exist. Asked after the answers: what was deleted or moved between
@@ -353,7 +355,7 @@ def _slimmed(look: Look) -> Look:
         b: replace(h, entries=EMPTY, lost=EMPTY, corrupt=EMPTY) for b, h in look.holdings.items()
     }
     slim = replace(verdict, shares=shares, ok=EMPTY)
-    return Look(look.metadata, holdings, slim, look.tallies)
+    return replace(look, holdings=holdings, verdict=slim, counted=look.tallies)
 
 
 def _is_suspect(look: Look) -> bool:
@@ -364,12 +366,12 @@ def _is_open(look: Look) -> bool:
     return not look.metadata.value.is_closed
 
 
-def _undecided(look: Look) -> Look:
+def undecided(look: Look) -> Look:
     """The look without a definite word: the ledger's metadata changed each time."""
     silent = {b: no_answer(b, look.ledger_id, Status.UNREACHABLE) for b in look.holdings}
     through = look.verdict.through
     verdict = judge(look.metadata.value, silent, through=through)
-    return replace(look, verdict=verdict, counted=None)
+    return replace(look, verdict=verdict, counted=None, is_decided=False)
 
 
 async def batches_of(

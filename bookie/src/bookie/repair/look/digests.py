@@ -22,7 +22,7 @@ from bookie.protocol.copies import verified_copies
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
 from bookie.repair.judge.expect import Holding, judge
-from bookie.repair.look.audit import LOOKS_MAX, Auditor, Look
+from bookie.repair.look.audit import LOOKS_MAX, Auditor, Look, undecided
 from bookie.repair.look.pacing import Paces, Sleep, share_of
 from bookie.wire.native import ReadReply, ReadRequest
 
@@ -169,21 +169,24 @@ class DeepLooks:
             return await self._read(look, _listed(look))
 
     async def deepen_one(self, look: Look) -> Look | None:
-        """One of them; None when the ledger was deleted meanwhile."""
+        """One of them; None when the ledger was deleted meanwhile.
+
+        Undecided when no two readings are of one version of the metadata, or agree.
+        """
         async with self._slots:
             read = await self._read(look, _listed(look))
             for _again in range(LOOKS_MAX):
-                if not any(copies.suspect for copies in read.values()):
-                    break
+                if look.is_decided and not any(copies.suspect for copies in read.values()):
+                    return _judged(look, read)
                 fresh = (await self.auditor.settled([look.ledger_id])).get(look.ledger_id)
                 if fresh is None:
                     return None
-                before = read if _is_same(fresh, look) else {}
+                before = read if fresh.is_decided and _is_same(fresh, look) else {}
                 look, read = fresh, await self._read_rest(fresh, before)
                 # A copy that moved away while it was read is not there for a good reason.
                 if before and _is_twice(before, read) and await self._holds_still(look):
-                    break
-            return _judged(look, read)
+                    return _judged(look, read)
+            return undecided(look)
 
     async def _holds_still(self, look: Look) -> bool:
         now = await self.auditor.read([look.ledger_id])
@@ -231,7 +234,7 @@ def _judged(look: Look, read: Mapping[BookieId, CopiesRead]) -> Look:
     """The look without what is not good."""
     holdings = {b: _without(h, read[b]) if b in read else h for b, h in look.holdings.items()}
     verdict = judge(look.metadata.value, holdings, through=look.verdict.through)
-    return Look(look.metadata, holdings, verdict)
+    return replace(look, holdings=holdings, verdict=verdict)
 
 
 def _without(holding: Holding, read: CopiesRead) -> Holding:
