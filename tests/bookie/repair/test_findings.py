@@ -156,6 +156,23 @@ async def test_silence_heals_nothing(lab: RepairLab) -> None:
     assert finding["first_seen_ms"] == first["started_at_ms"]
 
 
+@pytest.mark.parametrize("holes", [1, 2, 3])
+async def test_findings_of_an_entry_stay_though_a_bookie_that_lacks_it_goes_away(
+    lab: RepairLab, holes: int
+) -> None:
+    """Of its other copies one may be missing for certain, so that the entry is not unknown."""
+    ledger = (await lab.ledger(entries=1, last=0)).ledger_id
+    for number in range(holes):
+        lab.fleet[number].lose(ledger, [0])
+    first = await look(lab)
+    lab.fleet[0].down = True
+    for named in (None, [ledger]):
+        assert (await look(lab, ledger_ids=named))["healed"] == []
+    lab.fleet[0].down = False
+    (finding,) = (await look(lab))["findings"]
+    assert set(finding["first_seen_by_class"].values()) == {first["started_at_ms"]}
+
+
 async def test_a_mark_that_excuses_a_finding_heals_nothing(lab: RepairLab) -> None:
     ledger = await lab.ledger(entries=4, last=3)
     lab.fleet[1].lose(ledger.ledger_id, [2])
@@ -179,11 +196,49 @@ async def test_an_audit_of_indexes_does_not_heal_bit_rot(lab: RepairLab) -> None
     ledger = await lab.ledger(entries=4, last=3)
     lab.fleet[1].corrupt(ledger.ledger_id, EntryId(2))
     assert hit(await look(lab, digests=DigestSettings()))["corrupt"] == 1
-    assert (await look(lab))["healed"] == []
+    for named in (None, [ledger.ledger_id]):
+        assert (await look(lab, ledger_ids=named))["healed"] == []
     lab.fleet[1].lose(ledger.ledger_id, [2])
     lab.write(ledger, [2])
     healed = (await look(lab, digests=DigestSettings()))["healed"]
     assert {row["class"] for row in healed} >= {"corrupt", "missing"}
+
+
+async def test_bit_rot_of_a_ledger_that_was_deleted_is_over(lab: RepairLab) -> None:
+    ledger = (await lab.ledger(entries=4, last=3)).ledger_id
+    lab.fleet[1].corrupt(ledger, EntryId(2))
+    await look(lab, digests=DigestSettings())
+    await lab.store.delete_ledger(ledger)
+    assert "corrupt" in {row["class"] for row in (await look(lab))["healed"]}
+    assert (await look(lab))["healed"] == []
+
+
+@pytest.mark.parametrize("away", [(1,), (3, 4, 5)])
+async def test_placement_is_not_mended_by_bookies_that_go_away(
+    lab: RepairLab, away: tuple[int, ...]
+) -> None:
+    """A member of unknown rack, or no bookie of another rack."""
+    await racked(lab, "/a", "/a", "/a", "/b", "/b", "/c")
+    await lab.ledger((0, (0, 1, 2)), entries=3, last=2)
+    await lab.ledger((0, (1, 3, 5)), (2, (2, 3, 4)), entries=3, last=2)
+    assert hit(await look(lab)) == {"placement_soft": 1}
+    for number in away:
+        lab.fleet[number].down = True
+        await lab.store.unregister(lab.ids[number])
+    away_now = await look(lab)
+    assert (away_now["misplaced"], away_now["healed"]) == ([], [])
+
+
+async def test_placement_is_mended_by_racks_and_not_by_metadata_that_cannot_be_read(
+    lab: RepairLab,
+) -> None:
+    await racked(lab, "/a", "/a", "/a", "/b")
+    ledgers = [(await lab.ledger(entries=3, last=2)).ledger_id for _ in range(2)]
+    assert hit(await look(lab)) == {"placement_soft": 2}
+    lab.garble(ledgers[0])
+    assert (await look(lab))["healed"] == []
+    await racked(lab, "/a", "/b", "/c", "/d")
+    assert [row["ledger_id"] for row in (await look(lab))["healed"]] == [ledgers[1]]
 
 
 async def test_a_finding_is_logged_in_full_once(

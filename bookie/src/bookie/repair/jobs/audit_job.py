@@ -89,6 +89,7 @@ async def audit(
         found,
         others,
         history or NoHistory(),
+        cluster.store,
         is_deep=is_deep,
         chosen=run.chosen,
         now_ms=job.started.at_ms,

@@ -111,6 +111,9 @@ def updated(
 class Keeper(Protocol):
     """Stores a history."""
 
+    async def read(self) -> History:
+        """What an update would find now."""
+
     async def update(self, change: Callable[[History], Update]) -> Update:
         """Read, change, write; durable when it returns."""
 
@@ -118,6 +121,9 @@ class Keeper(Protocol):
 @dataclass(frozen=True, slots=True)
 class NoHistory:
     """No history: every finding is seen for the first time."""
+
+    async def read(self) -> History:
+        return History()
 
     async def update(self, change: Callable[[History], Update]) -> Update:
         return change(History())
@@ -130,14 +136,16 @@ class InFile:
     path: Path
     write: Callable[[Path, str], None]
 
-    async def update(self, change: Callable[[History], Update]) -> Update:
+    async def read(self) -> History:
         try:
-            before = History.decode(self.path.read_bytes())
+            return History.decode(self.path.read_bytes())
         except FileNotFoundError:
-            before = History()
+            return History()
         except (OSError, SettingsError) as error:
             raise SettingsError(f"cannot go on with {self.path}: {error}") from error
-        made = change(before)
+
+    async def update(self, change: Callable[[History], Update]) -> Update:
+        made = change(await self.read())
         self.write(self.path, made.history.encode().decode())
         return made
 
@@ -148,6 +156,10 @@ class InStore:
     lost."""
 
     store: MetadataStore
+
+    async def read(self) -> History:
+        found = await self.store.read_value(VALUE_NAME)
+        return _unpacked(found.value if found is not None else None)
 
     async def update(self, change: Callable[[History], Update]) -> Update:
         return await rewrite(

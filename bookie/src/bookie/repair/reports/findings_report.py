@@ -7,14 +7,18 @@ import json
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from bookie.errors import MetadataFormatError
 from bookie.ids import BookieId, LedgerId
+from bookie.metadata.store import MetadataStore, Unreadable
+from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.placement import Racks
-from bookie.repair.judge.adherence import Misplaced, misplaced_json
+from bookie.repair.judge.adherence import SOFT, STRICT, Misplaced, misplaced_json
+from bookie.repair.judge.expect import Verdict, members
 from bookie.repair.judge.quorums import LOW, low_count, low_json, quorums_json
-from bookie.repair.look.audit import Audit
+from bookie.repair.look.audit import Audit, read_ledgers
 from bookie.repair.look.underreplication_grace import Overdue
 from bookie.repair.reports.classes import (
     OF_ENTRIES,
@@ -61,6 +65,7 @@ async def findings_report(
     found: Audit,
     others: OtherFindings,
     history: Keeper,
+    store: MetadataStore,
     *,
     is_deep: bool,
     chosen: Collection[LedgerId] | None,
@@ -69,10 +74,13 @@ async def findings_report(
 ) -> Document:
     """The fields of all findings but those of entries; `findings`, which are these, get times."""
 
+    keys = [*_keys(found), *_other_keys(others)]
+    check = _FindingCheck(found, others.racks, is_deep=is_deep, chosen=chosen)
+    await check.look_up(store, await history.read(), keys)
+
     def change(before: History) -> Update:
-        doubt = _FindingCheck(found, before, is_deep=is_deep, chosen=chosen)
-        keys = [*_keys(found), *_other_keys(others)]
-        return updated(before, keys, now_ms=now_ms, may_be_there=doubt.may_be_there)
+        may_be_there = partial(check.may_be_there, before=before)
+        return updated(before, keys, now_ms=now_ms, may_be_there=may_be_there)
 
     made = await history.update(change)
     seen = made.history.seen
@@ -111,21 +119,60 @@ class _FindingCheck:
     """Decides which former findings this audit could not see although they may still exist."""
 
     def __init__(
-        self, found: Audit, before: History, *, is_deep: bool, chosen: Collection[LedgerId] | None
+        self, found: Audit, racks: Racks, *, is_deep: bool, chosen: Collection[LedgerId] | None
     ) -> None:
-        self._chosen = chosen
-        self._unsure = {v.ledger_id for v in found.findings if v.unknown} | found.skipped
+        self._chosen, self._racks, self._is_deep = chosen, racks, is_deep
+        self._unsure = {v.ledger_id for v in found.findings if _is_unsure(v)} | found.skipped
         """Ledgers of which not everything is known: a finding that is missing now is not healed."""
         self._unsure |= {ledger_id for ledger_id, _error in found.unreadable}
-        if not is_deep:
-            # Corrupt copies count as missing ones, too, and only a deep audit can see them.
-            rotten = (key.ledger_id for key in before.seen if key.name == CORRUPT)
-            self._unsure |= {LedgerId(i) for i in rotten if i is not None}
+        is_away = bool(found.tallies.keys() - racks.of.keys())
+        self._may_be_more = is_away and racks.count < racks.min_racks
+        """Whether a bookie that is away may be in one more rack, of which the rule would know."""
+        self._looked_up = frozenset[LedgerId]()
+        self._ledgers: Mapping[LedgerId, LedgerMetadata | None] = {}
+        """The metadata of those that exist, None = it cannot be read."""
 
-    def may_be_there(self, key: Key) -> bool:
-        if key.ledger_id is None or self._chosen is not None:
-            return self._chosen is not None and key.ledger_id not in self._chosen
-        return key.name in OF_ENTRIES and key.ledger_id in self._unsure
+    async def look_up(self, store: MetadataStore, before: History, keys: Collection[Key]) -> None:
+        """Read the metadata of ledgers whose former findings were not found now, and may exist."""
+        gone = before.seen.keys() - set(keys)
+        doubtful = (key.ledger_id for key in gone if self._is_in_doubt(key, before))
+        self._looked_up = frozenset(LedgerId(i) for i in doubtful if i is not None)
+        unreadable: Unreadable = {}
+        found = await read_ledgers(store, sorted(self._looked_up), unreadable=unreadable)
+        self._ledgers = dict.fromkeys(unreadable) | {i: one.value for i, one in found.items()}
+
+    def may_be_there(self, key: Key, before: History) -> bool:
+        """Whether such a finding of the history `before` is not over."""
+        if not self._is_asked_about(key):
+            return True
+        if not self._is_in_doubt(key, before) or key.ledger_id is None:
+            return False
+        ledger_id = LedgerId(key.ledger_id)
+        metadata = self._ledgers.get(ledger_id)
+        if metadata is None:  # deleted, if somebody looked; what cannot be read may be anything
+            return ledger_id not in self._looked_up or ledger_id in self._ledgers
+        if key.name in OF_ENTRIES:
+            return True
+        # The best is assumed of a member of unknown rack: that is no reason to call it mended.
+        return self._may_be_more or not all(b in self._racks.of for b in members(metadata))
+
+    def _is_asked_about(self, key: Key) -> bool:
+        return self._chosen is None or key.ledger_id in self._chosen
+
+    def _is_in_doubt(self, key: Key, before: History) -> bool:
+        """Whether this audit did not see all that it takes to call it healed."""
+        if not self._is_asked_about(key) or key.ledger_id is None:
+            return False
+        if key.name not in OF_ENTRIES:
+            return key.name in (STRICT, SOFT)
+        # Corrupt copies count as missing ones, too, and only a deep audit can see them.
+        is_rotten = not self._is_deep and Key(CORRUPT, key.ledger_id) in before.seen
+        return is_rotten or key.ledger_id in self._unsure
+
+
+def _is_unsure(verdict: Verdict) -> bool:
+    """Of some copy it is not known whether it exists, whatever is known of the entry's others."""
+    return any(share.unknown for share in verdict.shares.values())
 
 
 # Document
