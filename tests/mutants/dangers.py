@@ -142,6 +142,7 @@ CLASSES: Final = (
     "maintenance beside a full disk",
     "a hindrance that has passed still counts",
     "what has failed is done all the same",
+    "what nobody has seen counts",
 )
 """Of issue 22, item 2: classes of what outside reviews planted, or found, and no test noticed."""
 

@@ -16,6 +16,7 @@ import mutants_log
 import mutants_notes
 import mutants_recovery
 import mutants_repair
+import mutants_unknown
 import mutants_ways
 import mutants_writers
 from mutant import Mutant
@@ -31,6 +32,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *mutants_full_disk.MUTANTS,
     *mutants_lasting.MUTANTS,
     *mutants_repair.MUTANTS,
+    *mutants_unknown.MUTANTS,
     *mutants_identity.MUTANTS,
     *mutants_lease.MUTANTS,
     *mutants_budget.MUTANTS,
