@@ -33,7 +33,7 @@ def read_tasks(folders: LocalFolders) -> tuple[list[BookieTask], list[ManifestEr
 
 def _with_status(task: BookieTask, folders: LocalFolders) -> BookieTask:
     """ManifestError where nobody knows how far it is: a task that was done must not be done
-    again."""
+    again. Blocking."""
     path = _status_file(folders, task.metadata.name)
     try:
         tree = read_json(path)
