@@ -149,7 +149,10 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         file=CONNECTIONS,
         old="        self._end += nbytes\n        self._on_bytes()\n",
         new="        self._end += nbytes\n",
-        tests=(SERVES + "test_a2_a_process_that_slept_looks_at_its_lease_before_it_answers",),
+        tests=(
+            "tests/bookie/server/test_slept.py::"
+            "test_an_add_that_lay_in_the_socket_is_not_stored_after_the_lease",
+        ),
     ),
     planted(
         "a newer epoch that somebody names is ignored",

@@ -95,8 +95,8 @@ def stock_add(ledger: int) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
-def native_add(ledger: int) -> bytes:
-    body = KEY + bytes(frame(ledger, 0))
+def native_add(ledger: int, entry: int = 0) -> bytes:
+    body = KEY + bytes(frame(ledger, entry))
     return ENVELOPE.pack(len(body), Op.ADD_RUN, 0, 0, ledger) + body
 
 
@@ -121,6 +121,17 @@ async def test_an_add_that_waited_for_room_is_ruled_on_by_the_lease_as_it_is(
         await asyncio.sleep(0)
     held = lab.kit.storage.last_entry_id(LedgerId(2))
     assert held == -1, f"stored after its lease, and answered {outbox.sent[-28:].hex()}"
+
+
+async def test_an_add_that_lay_in_the_socket_is_not_stored_after_the_lease(lab: Lab) -> None:
+    connection = lab.run_port()
+    connection.connection_made(Outbox())
+    hear(connection, native_add(1))
+    lab.kit.pump(lambda: lab.operations._facts.are_durable(LedgerId(1)))  # the next needs no ruling
+    hear(connection, native_add(1, 1))
+    lab.now = LEASE_S + 1000
+    hear(connection, native_add(1, 2))
+    assert lab.kit.storage.last_entry_id(LedgerId(1)) == 1
 
 
 @pytest.mark.parametrize("by_read", [False, True])
