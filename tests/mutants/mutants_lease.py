@@ -23,7 +23,6 @@ CLAIMS: Final = "tests/bookie/boot/test_claim.py::"
 FINDS: Final = "tests/bookie/boot/test_verdicts.py::"
 LEASES: Final = "tests/bookie/server/test_lease.py::"
 RULES: Final = "tests/bookie/protocol/test_admission.py::"
-SERVES: Final = "tests/bookie/server/test_requests.py::"
 
 TWO: Final = ("A2 two processes of one bookie",)
 COPY: Final = ("A4 an older copy of the same boot",)
