@@ -431,7 +431,8 @@ async def test_a2_what_is_under_way_with_an_older_process_is_cut_off(quick: Benc
         await asyncio.sleep(0)
     await register(quick.store, B0, quick.port, boot_epoch=2)
     await quick.add(b"x", BookieId("b1"))  # unknown: the registrations are read again
-    assert await under_way == (Status.UNREACHABLE, None)
+    async with asyncio.timeout(10):  # less than the long poll itself
+        assert await under_way == (Status.UNREACHABLE, None)
 
 
 async def test_a_cancelled_read_does_no_harm(bench: Bench) -> None:
