@@ -132,8 +132,7 @@ class OperatorMetrics:
         """Audits of the operator read no copy: only a scrub knows of corrupt ones."""
         _drop(self._corrupt, namespace, cluster)
         if scrub.finished_at is not None:
-            left = max(0, scrub.corrupt_found - scrub.corrupt_replaced)
-            self._corrupt.labels(namespace, cluster).set(left)
+            self._corrupt.labels(namespace, cluster).set(scrub.corrupt_left)
 
     def forget(self, namespace: str, cluster: str) -> None:
         """The cluster is gone: no figures of it stay behind."""

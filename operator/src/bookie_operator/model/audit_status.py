@@ -159,6 +159,11 @@ class ScrubStatus(AttemptStatus):
     last_copies: LastCopies | None = None
     """Which bookies hold last copies, after the scrub has replaced what it could."""
 
+    @property
+    def corrupt_left(self) -> int:
+        """Copies that it found corrupt and could not replace."""
+        return max(0, self.corrupt_found - self.corrupt_replaced)
+
 
 class MendStatus(AttemptStatus, EngineUse):
     """The last finished repair of an audit's findings, and one that runs or failed since."""

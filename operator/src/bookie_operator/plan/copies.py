@@ -56,7 +56,7 @@ def copies_of(spec: ClusterSpec, audit: AuditStatus, scrub: ScrubStatus) -> Copi
     certain, reason, message = _certain(spec, audit)
     is_wrong = bool(audit.missing or audit.below_ack_quorum or not audit.knows_all)
     reports = [(audit.last_copies, is_wrong)]
-    if scrub.corrupt_found > scrub.corrupt_replaced:  # no audit by indexes would see them
+    if scrub.corrupt_left:  # no audit by indexes would see them
         reports.append((scrub.last_copies, True))
     return Copies(
         certain,

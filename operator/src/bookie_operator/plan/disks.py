@@ -22,7 +22,6 @@ from bookie_operator.model.cluster import ClusterSpec
 from bookie_operator.model.incidents import Incident
 from bookie_operator.model.repair_spec import FixPolicy
 from bookie_operator.model.task import TaskType
-from bookie_operator.observed import Observed
 from bookie_operator.plan.actions import ApproveCookieFix, Refusal
 from bookie_operator.plan.budget import Budget
 from bookie_operator.plan.episodes import DISK_KINDS
@@ -50,7 +49,7 @@ def cookie_fixes(pass_: Pass, *, incidents: Sequence[Incident], budget: Budget) 
         request = pending_fix(one)
         if request is None:
             continue
-        person = _approved_by(pass_.observed, bookie_id, request)
+        person = _approved_by(pass_, bookie_id, request)
         if person and not (pass_.spec.paused or budget.rolled_back):
             # A person's word is not weighed against the budget: with several bookies waiting it
             # would never be met, and a bookie that waits holds nothing for anybody either.
@@ -129,15 +128,10 @@ def _wait(one: Judged, predicate: str, message: str) -> Refusal:
     return Refusal(_ACTION, predicate, message, bookie=one.bookie.id)
 
 
-def _approved_by(observed: Observed, bookie_id: BookieId, request: CookieFix) -> str:
+def _approved_by(pass_: Pass, bookie_id: BookieId, request: CookieFix) -> str:
     """Who approved this plan with a task; empty = nobody."""
-    for task in observed.tasks:
+    for task in pass_.unfinished(TaskType.APPROVE_COOKIE_FIX):
         wanted = task.spec
-        if (
-            wanted.type is TaskType.APPROVE_COOKIE_FIX
-            and wanted.bookie == bookie_id
-            and wanted.plan_id == request.plan_id
-            and not task.status.phase.is_final
-        ):
+        if (wanted.bookie, wanted.plan_id) == (bookie_id, request.plan_id):
             return wanted.approved_by or f"task {task.metadata.name}"
     return ""

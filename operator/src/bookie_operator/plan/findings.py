@@ -66,10 +66,9 @@ def verified_text(scrub: ScrubStatus) -> str:
 
 
 def scrub_text(scrub: ScrubStatus) -> str:
-    left = scrub.corrupt_found - scrub.corrupt_replaced
     return (
         f"the scrub of {scrub.entries} entries found {scrub.corrupt_found} corrupt copies; "
-        f"{left} of them are left, {scrub.blocked} ledgers were not finished"
+        f"{scrub.corrupt_left} of them are left, {scrub.blocked} ledgers were not finished"
         + (f": {scrub.message}" if scrub.message else "")
     )
 

@@ -87,10 +87,11 @@ def _mistake(pass_: Pass, task: BookieTask) -> str:
     """Why a task can never be carried out on this cluster; empty = it can."""
     if task.spec.type is TaskType.REREPLICATE:
         return mistaken_rereplication(pass_, task)
-    why_not = _wrong_bookie(pass_, task)
-    if why_not or task.spec.type is not TaskType.INDEX_REBUILD:
-        return why_not or mistaken_replacement(pass_, task)
-    return mistaken_rebuild(pass_.spec, task)
+    if why_not := _wrong_bookie(pass_, task):
+        return why_not
+    if task.spec.type is TaskType.INDEX_REBUILD:
+        return mistaken_rebuild(pass_.spec, task)
+    return mistaken_replacement(pass_, task)
 
 
 def _wrong_bookie(pass_: Pass, task: BookieTask) -> str:
