@@ -57,7 +57,7 @@ mutants: install ; $(BIN)/python tests/mutants $(PART:%=--part %) --json $(RESUL
 mutants-sim: install ; $(BIN)/python tests/mutants --simulate --json $(RESULTS)/mutants-sim.json
 mutation: install ; PYTHONPATH=tests/mutants $(BIN)/python tests/mutation $(MODULE) $(if $(LAST),--last $(LAST)) $(WORKERS:%=--workers %) --json $(RESULTS)/mutation.json
 mutation-map: install ; PYTHONPATH=tests/mutants $(BIN)/python tests/mutation --map $(WORKERS:%=--workers %)
-mutation-nightly: install ; PYTHONPATH=tests/mutants $(BIN)/python tests/mutation --nightly --sample $(SAMPLE) --seed $(or $(SEED),7) $(WORKERS:%=--workers %) --json docs/proof/mutation.json
+mutation-nightly: install ; PYTHONPATH=tests/mutants $(BIN)/python tests/mutation --nightly --sample $(SAMPLE) --seed $(or $(SEED),7) $(WORKERS:%=--workers %) --verdicts docs/proof/mutation-verdicts.jsonl --json docs/proof/mutation.json
 repair-scale: install ; PYTHONPATH=tests/support $(BIN)/python tests/repair_scale --story $(STORY) --ledgers $(LEDGERS) --json $(RESULTS)/$(STORY)-scale.json
 crash-images: install ; $(BIN)/python tests/crash_images --json $(RESULTS)/crash-images.json
 fuzz: install ; $(BIN)/python tests/hostile --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ONLY:%=--only %)

@@ -69,6 +69,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=20.0, help="of tests, for each mutant")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--json", type=Path, help="where the figures go")
+    parser.add_argument("--verdicts", type=Path, help="where all verdicts go, and are read first")
     parser.add_argument("--recorded", action="store_true", help="record nothing: judge by what is")
     parser.add_argument("--quick", action="store_true", help="but for what runs at import")
     parser.add_argument("--last", type=Path, metavar="JSON", help="only what survived that run")
@@ -109,12 +110,12 @@ def _judge(modules: Mapping[str, str], arguments: argparse.Namespace) -> int:
         for module, all_of_it in found.items()
     }
     left_out = {module: len(found[module]) - len(mutants[module]) for module in found}
-    telling = _Telling(mutants, left_out, began, arguments)
-    judged = _run(telling)
+    progress = _Progress(mutants, left_out, began, arguments)
+    judged = _run(progress)
     if arguments.so_far:
-        telling.so_far(judged.outcomes)
+        progress.so_far(judged.outcomes)
         return 0
-    status = telling.report(judged.outcomes)
+    status = progress.report(judged.outcomes)
     return 1 if old else status
 
 
@@ -128,7 +129,7 @@ def _survivors_of(report: Path) -> dict[str, set[tuple[str, str]]]:
 
 
 @dataclass(slots=True)
-class _Telling:
+class _Progress:
     """What is said while mutants are judged, and at the end: the report is written as they come."""
 
     mutants: Mapping[str, Sequence[Mutant]]
@@ -138,6 +139,8 @@ class _Telling:
     began: float
     arguments: argparse.Namespace
     kept: Kept = field(default_factory=lambda: Kept(BUILD / "verdicts.jsonl", cache(_digest)))
+    tasks: list[Task] = field(default_factory=list)
+    """Of all modules: whose verdicts the report rests on."""
 
     def judged(self, task: Task, outcome: Outcome) -> None:
         self.kept.keep(task, outcome)
@@ -167,6 +170,8 @@ class _Telling:
         rows = [row(name, found[name], equivalent=self.left_out[name]) for name in sorted(found)]
         survived = [one for name in found for one in survivors(self.mutants[name], found[name])]
         total = added("total", rows)
+        if self.arguments.verdicts:
+            self.kept.write(self.arguments.verdicts, self.tasks)
         seconds = time.monotonic() - self.began
         more: dict[str, object] = {"date": time.strftime("%Y-%m-%d"), "seconds": round(seconds, 1)}
         if self.arguments.nightly:
@@ -181,9 +186,9 @@ class _Telling:
         return total
 
 
-def _run(telling: _Telling) -> Judged:
-    arguments = telling.arguments
-    reach = read({mutant.file for found in telling.mutants.values() for mutant in found})
+def _run(progress: _Progress) -> Judged:
+    arguments = progress.arguments
+    reach = read({mutant.file for found in progress.mutants.values() for mutant in found})
     wanted = tuple(arguments.tests)
     if wanted:
         reach.tests = {i: t for i, t in reach.tests.items() if t.file.startswith(wanted)}
@@ -196,19 +201,20 @@ def _run(telling: _Telling) -> Judged:
             )
             for mutant in found
         ]
-        for module, found in telling.mutants.items()
+        for module, found in progress.mutants.items()
         if found
     }
-    telling.kept.read()
+    progress.kept.read(*filter(None, [arguments.verdicts]))
+    progress.tasks = [task for of_module in tasks.values() for task in of_module]
     if arguments.so_far:
-        found = {module: [*map(telling.kept.last_of, of)] for module, of in tasks.items()}
+        found = {module: [*map(progress.kept.last_of, of)] for module, of in tasks.items()}
         return Judged(found)
-    known = {} if arguments.afresh else _known(tasks, telling.kept)
+    known = {} if arguments.afresh else _known(tasks, progress.kept)
     if known:
         print(f"{len(known)} were judged by an earlier run, and hold", flush=True)
     seconds = {test.id: test.seconds for test in reach.tests.values()}
     work = Work(tasks, seconds, arguments.quick, known)
-    judged = run(work, workers=arguments.workers, listener=telling)
+    judged = run(work, workers=arguments.workers, listener=progress)
     for what, module in judged.dropped.items():
         print(f"judges nothing, fails without any mutant: {what} ({module})")
     return judged

@@ -1,4 +1,5 @@
-"""Verdicts kept under build/, so that a run which was interrupted goes on where it was.
+"""Verdicts kept under build/, so that a run which was interrupted goes on where it was; those of a
+nightly sample also beside its report, since a machine of today has no build/ of yesterday.
 
 A verdict holds while what it rests on is what it was: the mutated text and, for a mutant that was
 noticed, the file of the test that noticed it; for a survivor, the tests that judged it, the text of
@@ -8,7 +9,7 @@ What such tests import besides (fakes, other modules) is not asked for: `--afres
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,10 +30,14 @@ class Kept:
     verdicts: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By the digest of the mutated text, its file beside it."""
 
-    def read(self) -> None:
-        if not self.path.exists():
-            return
-        for line in self.path.read_text(encoding="utf-8").splitlines():
+    def read(self, *more: Path) -> None:
+        """Its own file last: that is the newest."""
+        for path in (*more, self.path):
+            if path.exists():
+                self._read(path.read_text(encoding="utf-8"))
+
+    def _read(self, text: str) -> None:
+        for line in text.splitlines():
             try:
                 one = json.loads(line)
             except ValueError:
@@ -67,6 +72,11 @@ class Kept:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(one) + "\n")
+
+    def write(self, path: Path, tasks: Iterable[Task]) -> None:
+        """Those of these mutants that hold, sorted: as few lines change as can."""
+        lines = sorted(json.dumps(self.verdicts[_name(task)]) for task in tasks if self.of(task))
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
     def _rests_on(self, task: Task, outcome: Outcome) -> str:
         tests = [outcome.by] if outcome.verdict in NOTICED else list(task.tests)

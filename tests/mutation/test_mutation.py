@@ -308,6 +308,19 @@ def test_a_report_so_far_is_of_the_last_verdicts_and_of_no_others(tmp_path: Path
     assert row("m", so_far([None, judge()]), equivalent=0).mutants == 1
 
 
+def test_another_machine_goes_on_with_the_verdicts_that_were_written_and_hold(
+    tmp_path: Path,
+) -> None:
+    first, written = kept(tmp_path), tmp_path / "written.jsonl"
+    other = Task(replace(mutant(), original="other"), TASK.tests)
+    first.keep(TASK, judge())
+    first.keep(other, judge())
+    first.write(written, [TASK])
+    second = kept(tmp_path / "machine")
+    second.read(written)
+    assert (second.of(TASK), second.of(other)) == (judge(), None)
+
+
 def test_what_a_quick_run_leaves_out_is_not_kept(tmp_path: Path) -> None:
     kept(tmp_path).keep(TASK, judge(Verdict.ELSEWHERE, ""))
     assert kept(tmp_path).of(TASK) is None
