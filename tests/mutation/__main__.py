@@ -1,4 +1,5 @@
-"""`make mutation MODULE=bookie.protocol.quorum`: plants every mutant of a module, or of a package.
+"""`make mutation MODULE=bookie.protocol.quorum`: plants every mutant of a module, or of a package;
+with SAMPLE=300 a sample of them.
 `make mutation-nightly SAMPLE=2000 SEED=7`: a sample of those of all that safety rests on.
 `make mutation-map`: records again which tests reach which lines.
 
@@ -61,7 +62,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tests/mutation", description=__doc__)
     parser.add_argument("modules", nargs="*", metavar="MODULE", help="dotted; packages too")
     parser.add_argument("--nightly", action="store_true", help="a sample of all that is critical")
-    parser.add_argument("--sample", type=int, default=2000, help="mutants of a nightly run")
+    parser.add_argument("--sample", type=int, help="so many mutants; all without it")
     parser.add_argument("--seed", type=int, default=1, help="which sample")
     parser.add_argument("--map", action="store_true", help="record all again, judge nothing")
     parser.add_argument("--stale", action="store_true", help="--map: only new or changed files")
@@ -102,7 +103,7 @@ def _judge(modules: Mapping[str, str], arguments: argparse.Namespace) -> int:
             ]
             for module, all_of_it in found.items()
         }
-    if arguments.nightly:
+    if arguments.sample is not None:
         found = sample(found, size=arguments.sample, seed=arguments.seed)
     known = {} if arguments.equivalents else listed
     mutants = {
@@ -174,7 +175,7 @@ class _Progress:
             self.kept.write(self.arguments.verdicts, self.tasks)
         seconds = time.monotonic() - self.began
         more: dict[str, object] = {"date": time.strftime("%Y-%m-%d"), "seconds": round(seconds, 1)}
-        if self.arguments.nightly:
+        if self.arguments.sample is not None:
             more |= {"sample": self.arguments.sample, "seed": self.arguments.seed}
             more["seconds_of_tests"] = self.arguments.seconds
         tell(
