@@ -5,8 +5,12 @@ from typing import Any, TypeVar
 
 import pytest
 from bookie.cli.summary import summary_bytes, summary_of
+from bookie.ids import LedgerId
 from bookie.repair.jobs.audit_job import AuditRequest, Checks, audit
 from bookie.repair.jobs.repair_job import RepairRequest, repair
+from bookie.repair.judge.counts import AuditCounts
+from bookie.repair.look.audit import Audit
+from bookie.repair.reports.result import audit_json
 from bookie_operator.model.audit_status import CLASSES_MAX, ClassCounts, QuorumsStatus
 from bookie_operator.model.reports import (
     AuditReport,
@@ -121,6 +125,14 @@ def test_accepted_losses_are_counted_whose_ids_found_no_room(release_0_1_0: bool
     counted = len(cut["accepted_losses"]) if release_0_1_0 else 900
     assert found is not None and found.accepted_losses == counted
     assert len(cut["accepted_losses"]) < 900
+
+
+def test_accepted_losses_are_counted_that_had_no_place_in_the_result() -> None:
+    accepted = tuple((LedgerId(number), b"{}") for number in range(1500))
+    result = {"kind": "audit", **audit_json(Audit(AuditCounts(ledgers=1500), accepted=accepted))}
+    for tree in (result, json.loads(summary_bytes(summary_of(result)))):
+        found = read(AuditReport, tree)
+        assert found is not None and found.accepted_losses == 1500
 
 
 def test_a_scrub_is_clean_when_all_that_was_corrupt_is_replaced() -> None:

@@ -54,6 +54,10 @@ def test_it_tells_how_many_blocks_there_are_and_the_first() -> None:
     assert (told["blocked_count"], told["first_block"]) == (42, BLOCK)
 
 
+def test_losses_are_counted_that_had_no_place_in_the_result() -> None:
+    assert summary_of(document(losses=[{}] * 1000, losses_left_out=234))["losses"] == 1234
+
+
 def test_a_refused_drain_says_why() -> None:
     assert summary_of({"kind": "drain", "refused": "limbo on b"})["message"] == "limbo on b"
 

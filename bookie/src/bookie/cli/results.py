@@ -5,7 +5,7 @@ object (docs/repair-result.md).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -40,8 +40,8 @@ def show_result(document: Document) -> None:
     )
     fields |= {"seconds": document["seconds"], "run": document["run_id"]}
     click.echo(fields_text(fields), nl=False)
-    for title, rows, columns in _troubles(document):
-        _show_trouble(title, rows, columns)
+    for title, rows, columns, left_out in _troubles(document):
+        _show_trouble(title, rows, columns, left_out=left_out)
 
 
 def _verdict(document: Document) -> str:
@@ -80,33 +80,46 @@ def _repaired(document: Document) -> dict[str, Any]:
     return fields
 
 
-def _troubles(document: Document) -> Iterator[tuple[str, Sequence[Document], tuple[str, ...]]]:
-    yield (
-        "findings",
-        [_finding(found) for found in document["findings"]],
-        ("ledger_id", "state", "problem", "entries", "bookies"),
-    )
-    blocked = ("ledger_id", "bookie_id", "reason", "message")
-    yield "blocked", list(document.get("blocked", ())), blocked
-    yield (
-        "accepted losses",
-        list(document["accepted_losses"]),
-        ("ledger_id", "record"),
-    )
-    unreadable = list(document.get("unreadable_ledgers", ()))
-    yield "metadata that cannot be read", unreadable, ("ledger_id", "message")
-    columns = ("class", "ledger_id", "message")
-    yield "misplaced", list(document.get("misplaced", ())), columns
+class _Trouble(NamedTuple):
+    """Rows of one kind of problem, and how many more had no place in the result."""
+
+    title: str
+    rows: Sequence[Document]
+    columns: tuple[str, ...]
+    left_out: int = 0
+
+
+def _troubles(document: Document) -> Iterator[_Trouble]:
+    columns: tuple[str, ...] = ("ledger_id", "state", "problem", "entries", "bookies")
+    rows = [_finding(found) for found in document["findings"]]
+    yield _Trouble("findings", rows, columns, _left_out(document, "findings"))
+    columns = ("ledger_id", "bookie_id", "reason", "message")
+    yield _listed(document, "blocked", columns)
+    yield _listed(document, "accepted_losses", ("ledger_id", "record"), "accepted losses")
+    title, columns = "metadata that cannot be read", ("ledger_id", "message")
+    yield _listed(document, "unreadable_ledgers", columns, title)
+    yield _listed(document, "misplaced", ("class", "ledger_id", "message"))
     columns = ("ack_quorum", "ledgers", "message")
-    yield "low ack quorums", list(document.get("low_ack_quorums", ())), columns
-    columns = ("ledger_id", "age_s", "message")
-    yield "under-replicated for too long", list(document.get("underreplicated", ())), columns
+    yield _listed(document, "low_ack_quorums", columns, "low ack quorums")
+    title, columns = "under-replicated for too long", ("ledger_id", "age_s", "message")
+    yield _listed(document, "underreplicated", columns, title)
     registered = [row["bookie_id"] for row in document.get("silent_bookies", ())]
     silent = [
         {"bookie_id": name, "registered": "yes" if name in registered else ""}
         for name in document["unreachable"]
     ]
-    yield "no answer from", silent, ("bookie_id", "registered") if registered else ("bookie_id",)
+    columns = ("bookie_id", "registered") if registered else ("bookie_id",)
+    yield _Trouble("no answer from", silent, columns)
+
+
+def _listed(document: Document, name: str, columns: tuple[str, ...], title: str = "") -> _Trouble:
+    """The rows of a list of the result as they are."""
+    rows = list(document.get(name, ()))
+    return _Trouble(title or name, rows, columns, _left_out(document, name))
+
+
+def _left_out(document: Document, name: str) -> int:
+    return int(document.get(f"{name}_left_out", 0))
 
 
 def _finding(found: Document) -> dict[str, Any]:
@@ -122,10 +135,12 @@ def _finding(found: Document) -> dict[str, Any]:
     }
 
 
-def _show_trouble(title: str, rows: Sequence[Document], columns: tuple[str, ...]) -> None:
+def _show_trouble(
+    title: str, rows: Sequence[Document], columns: tuple[str, ...], *, left_out: int
+) -> None:
     if not rows:
         return
     click.echo(f"\n{title}:")
     click.echo(table_text(rows[:ROWS_MAX], columns=columns), nl=False)
-    if len(rows) > ROWS_MAX:
-        click.echo(f"and {len(rows) - ROWS_MAX} more: see --output json")
+    if more := len(rows) + left_out - len(rows[:ROWS_MAX]):
+        click.echo(f"and {more} more: see --output json")

@@ -29,17 +29,17 @@ _SAME: Final = (
 def summary_of(document: Mapping[str, Any]) -> Document:
     """The counts of a result object, and the length and first rows of its lists."""
     blocked = document.get("blocked") or []
-    blocks = len(blocked) + int(document.get("blocked_left_out") or 0)
+    blocks = _count(document, "blocked")
     accepted = [row["ledger_id"] for row in document.get("accepted_losses") or ()]
     return {
         **{name: document[name] for name in _SAME if name in document},
         "executor_names": list(document.get("executor_names") or ())[:NAMES_MAX],
-        "losses": len(document.get("losses") or ()),
+        "losses": _count(document, "losses"),
         "unreachable": list(document.get("unreachable") or ())[:NAMES_MAX],
         "blocked_count": blocks,
         "first_block": blocked[0] if blocked else None,
         "message": _message(document, blocks),
-        "accepted_loss_count": len(accepted),
+        "accepted_loss_count": _count(document, "accepted_losses"),
         "accepted_losses": accepted,
     }
 
@@ -62,6 +62,11 @@ def write_summary(summary: Mapping[str, Any], path: Path) -> None:
     """Write into the file itself: a termination log is a mount, so no file can be renamed over
     it."""
     path.write_bytes(summary_bytes(summary))
+
+
+def _count(document: Mapping[str, Any], name: str) -> int:
+    """Rows of a list of the result, with those that had no place in it."""
+    return len(document.get(name) or ()) + int(document.get(f"{name}_left_out") or 0)
 
 
 def _message(document: Mapping[str, Any], blocks: int) -> str:

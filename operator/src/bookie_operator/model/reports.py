@@ -314,8 +314,11 @@ class AuditReport(Report):
     @model_validator(mode="before")
     @classmethod
     def _flat(cls, tree: dict[str, Any]) -> dict[str, Any]:
-        # A summary may have cut the list. Release 0.1.0 has no count, nor has a whole result.
-        losses = tree.get("accepted_loss_count", tree.get("accepted_losses"))
+        # A summary may have cut the list. Release 0.1.0 has no count, and a whole result only one
+        # of what had no place in it.
+        listed = _number_of(tree.get("accepted_losses"))
+        known = listed + count(tree.get("accepted_losses_left_out"))
+        losses = tree.get("accepted_loss_count", known)
         return {**tree, **_part(tree, "audit"), "accepted_losses": losses}
 
     @property

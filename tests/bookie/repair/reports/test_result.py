@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bookie.cli.results import ROWS_MAX, show_result
 from bookie.protocol.availability import EntrySet
 from bookie.repair.engine.choice import SPARK_LEDGERS_MIN, choose_engine
 from bookie.repair.jobs.audit_job import AuditRequest, audit
@@ -36,6 +37,15 @@ async def test_every_field_is_documented() -> None:
     for document in await results():
         assert set(document) <= told
         assert set(document.get("ledgers", ())) <= told
+
+
+async def test_people_are_told_how_much_had_no_place_in_the_result(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for document in await results():
+        assert len(document["findings"]) < ROWS_MAX
+        show_result(document | {"findings_left_out": 1234})
+        assert "\nand 1234 more: see --output json\n" in capsys.readouterr().out
 
 
 async def test_the_page_says_what_the_object_says() -> None:

@@ -21,6 +21,7 @@ from bookie.repair.reports.result import (
     audit_json,
     counts_json,
     exit_code,
+    left_out,
 )
 from bookie.wire.admin.limbo_marks import Cleared
 
@@ -40,6 +41,7 @@ def repair_result(
     refused = [(bookie_id, one) for bookie_id, one in cleared if not one.is_done]
     silent = [found for found in marks if found.status is not Status.OK]
     blocked = _blocked(outcomes, refused, silent)
+    undecidable = [outcome for outcome in outcomes if outcome.reason == "Undecidable"]
     unmarked, audited = _unmarked(cleared), audit_json(after)
     return {
         "bookies": [_bookie_json(found, cleared) for found in marks],
@@ -59,9 +61,9 @@ def repair_result(
         "audit_before": counts_json(sum((outcome.before for outcome in outcomes), AuditCounts())),
         **after_json(after, blocked, [found.bookie_id for found in silent]),
         "losses": [loss.json() for loss in losses[:FINDINGS_MAX]],
-        "undecidable": [_undecidable(o) for o in outcomes if o.reason == "Undecidable"][
-            :FINDINGS_MAX
-        ],
+        "losses_left_out": left_out(losses),
+        "undecidable": [_undecidable(outcome) for outcome in undecidable[:FINDINGS_MAX]],
+        "undecidable_left_out": left_out(undecidable),
         "undecided": undecided_json(outcomes),
         **{name: audited[name] for name in ("classes", "copies", "last_copies")},
         "exit_code": exit_code(after.counts, blocked=len(blocked)),
@@ -76,12 +78,13 @@ def sums(outcomes: Sequence[Outcome]) -> Document:
 
 def after_json(after: Audit, blocked: Sequence[Document], silent: Iterable[BookieId]) -> Document:
     """What an audit of the ledgers found in the end, and what is in the way of a clean one."""
+    audited = audit_json(after)
     return {
         "audit_after": counts_json(after.counts),
         "blocked": list(blocked[:FINDINGS_MAX]),
-        "blocked_left_out": max(len(blocked) - FINDINGS_MAX, 0),
-        "findings": audit_json(after)["findings"],
-        "accepted_losses": accepted_json(after),
+        "blocked_left_out": left_out(blocked),
+        **{name: audited[name] for name in ("findings", "findings_left_out")},
+        **accepted_json(after),
         "unreachable": sorted(after.unreachable | set(silent)),
     }
 

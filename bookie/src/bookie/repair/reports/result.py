@@ -8,7 +8,7 @@ import os
 import tempfile
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -75,9 +75,9 @@ def audit_json(audit: Audit) -> Document:
         "audit": counts_json(audit.counts),
         "marked_ledgers": audit.marked,
         "unreachable": sorted(audit.unreachable),
-        "accepted_losses": accepted_json(audit),
+        **accepted_json(audit),
         "findings": [finding_json(verdict) for verdict in worst[:FINDINGS_MAX]],
-        "findings_left_out": max(len(worst) - FINDINGS_MAX, 0),
+        "findings_left_out": left_out(worst),
         "classes": classes_json(audit.findings),
         "last_copies": audit.last_copies.json(),
         "copies": copies_json(audit.tallies),
@@ -92,12 +92,20 @@ def copies_json(tallies: Tallies, racks: Mapping[BookieId, str] = EMPTY_RACKS) -
     ]
 
 
-def accepted_json(audit: Audit) -> list[Document]:
+def accepted_json(audit: Audit) -> Document:
     """Ledgers that a person let close at a possible loss: who, when, why, from which entry."""
-    return [
-        {"ledger_id": ledger_id, "record": record.decode("utf-8", "replace")}
-        for ledger_id, record in audit.accepted[:FINDINGS_MAX]
-    ]
+    return {
+        "accepted_losses": [
+            {"ledger_id": ledger_id, "record": record.decode("utf-8", "replace")}
+            for ledger_id, record in audit.accepted[:FINDINGS_MAX]
+        ],
+        "accepted_losses_left_out": left_out(audit.accepted),
+    }
+
+
+def left_out(rows: Sized) -> int:
+    """How many of these have no place in a list of a result."""
+    return max(len(rows) - FINDINGS_MAX, 0)
 
 
 def _badness(verdict: Verdict) -> tuple[int, ...]:
