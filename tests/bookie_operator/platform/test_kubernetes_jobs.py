@@ -1,6 +1,8 @@
 """Jobs read back: what their pods left, whatever state that is in."""
 
+import asyncio
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ from bookie_operator.model.reports import (
 from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import LossDecision
 from bookie_operator.platform.kubernetes import names
-from bookie_operator.platform.kubernetes.api import JOB, POD
+from bookie_operator.platform.kubernetes.api import JOB, POD, Kind, Object
 from bookie_operator.platform.kubernetes.jobs import job_of, spark_size
 from fake_controllers import unscheduled
 from fake_pods import CLEAN_AUDIT, REPAIRED
@@ -54,6 +56,23 @@ async def test_a_job_that_runs_knows_what_it_is_for() -> None:
     found = await the_job(await started(attempt=3))
     assert (found.kind, found.bookie, found.boot_epoch) == (JobKind.REPAIR, "bookie-0", 2)
     assert (found.attempt, found.running, found.started_at) == (3, True, at(0))
+
+
+async def test_a_job_that_ends_while_jobs_are_listed_has_its_report(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lab = await started()
+    at_once = lab.api.list
+
+    async def slow(kind: Kind, *labels: Any) -> Sequence[Object]:
+        if kind is JOB:
+            await asyncio.sleep(0)  # whoever asks for pods at the same time has them before
+            lab.controllers.end_job(NAME, REPAIRED)
+        return await at_once(kind, *labels)
+
+    monkeypatch.setattr(lab.api, "list", slow)
+    found = await the_job(lab)
+    assert not found.running and found.reported(RepairReport) is not None
 
 
 async def test_a_job_of_an_earlier_cluster_of_the_name_is_none_of_this_one() -> None:

@@ -1,6 +1,5 @@
 """Jobs as they are now, each with how far it is and with why it does not start."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -35,8 +34,9 @@ class JobView:
         """Service accounts whose tokens running jobs had at the last look."""
 
     async def jobs(self) -> Sequence[Job]:
-        listed = (self._api.list(kind, self._chosen) for kind in (JOB, POD))
-        listed_jobs, pods = await asyncio.gather(*listed)
+        listed_jobs = await self._api.list(JOB, self._chosen)
+        # Only then: a pod as it was before its job ended has no report yet, and nobody looks again.
+        pods = await self._api.list(POD, self._chosen)
         jobs = [one for one in listed_jobs if is_of(one, self._cluster.uid)]
         found = [job for one in jobs if (job := job_of(one, pods)) is not None]
         self.accounts = frozenset(map(token_account, jobs)) - {""}
