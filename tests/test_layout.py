@@ -18,6 +18,7 @@ METHODS_MAX = 48
 IMPORTERS = {
     "kazoo": ("bookie/metadata/",),
     "pyspark": ("bookie/repair/spark/",),
+    "py4j": ("bookie/repair/spark/",),
     "kopf": ("bookie_operator/handlers.py",),
 }
 

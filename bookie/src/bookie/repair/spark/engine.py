@@ -7,7 +7,6 @@ ends with the job's work. Tasks run what the process itself would run: `survey.t
 
 import asyncio
 import os
-import re
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -15,19 +14,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from bookie.errors import (
-    BadRequestError,
-    InconsistentError,
-    MetadataFormatError,
-    NotEnoughBookiesError,
-    SettingsError,
-    UnavailableError,
-)
+from bookie.errors import BadRequestError, NotEnoughBookiesError
 from bookie.ids import LedgerId
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.placement import Racks
@@ -43,6 +35,7 @@ from bookie.repair.mend.move_plan import are_made
 from bookie.repair.mend.outcome import Done, LedgerTask, Outcome
 from bookie.repair.reports.progress_lines import Say
 from bookie.repair.spark.arrow import bytes_read_of, columns_of
+from bookie.repair.spark.failures import named_errors
 from bookie.repair.spark.session import spark_session
 from bookie.repair.spark.sources import AvailabilitySource, EntriesSource, options_of
 from bookie.repair.spark.tasks import (
@@ -55,11 +48,6 @@ from bookie.repair.spark.tasks import (
     workers,
 )
 
-OWN_ERRORS: Final = {
-    f"{kind.__module__}.{kind.__name__}": kind
-    for kind in (InconsistentError, MetadataFormatError, SettingsError, UnavailableError)
-}
-"""Our errors by their names in a task's traceback, since Spark reports nothing else of an error."""
 Result = TypeVar("Result")
 Value = TypeVar("Value")
 Work = Callable[[Sequence[Item]], Coroutine[Any, Any, list[Outcome]]]
@@ -172,7 +160,7 @@ class SparkEngine:
     async def _in_spark(
         self, work: Callable[[SparkSession], ActionResult[Result]]
     ) -> ActionResult[Result]:
-        """The work, in a thread of its own; its errors are ours where a task raised one of ours."""
+        """The work, in a thread of its own, with errors of ours where there are any."""
         session = self._session
         if session is None:
             own = self._opened()
@@ -294,15 +282,3 @@ async def in_daemon_thread(work: Callable[[], Value]) -> Value:
 
     threading.Thread(target=body, name="spark", daemon=True).start()
     return await ended
-
-
-def named_errors(work: Callable[[SparkSession], Value], spark: SparkSession) -> Value:
-    """The work; where a task failed with an error of ours, that error instead of Spark's pages."""
-    try:
-        return work(spark)
-    except Exception as error:
-        names = "|".join(map(re.escape, OWN_ERRORS))
-        if raised := re.findall(rf"({names}): (.+)", str(error)):
-            name, message = raised[-1]
-            raise OWN_ERRORS[name](message.strip()) from error
-        raise

@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Final
 
 import pyspark
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from bookie.errors import UnavailableError
@@ -24,6 +26,7 @@ from bookie.metadata.java import find_java
 from bookie.repair.engine.driver_pod import JVM_FLAGS, DriverPod, executor_template, spark_conf
 from bookie.repair.reports.progress_lines import Say, say_nothing
 from bookie.repair.spark.executor_pods import ExecutorDeadline, ExecutorPods, no_executors
+from bookie.repair.spark.failures import text_of
 from bookie.repair.spark.java_home import java_home
 from bookie.repair.spark.master import local_master, writable_home
 from bookie.repair.spark.security import AUTHENTICATED, SUBMIT_ARGUMENTS, with_secret
@@ -98,11 +101,21 @@ def _session(driver: DriverPod | None) -> Iterator[SparkSession]:
         builder = SparkSession.builder.appName("bookie-repair")
         for setting, value in (EVERYWHERE | AUTHENTICATED | where | _in_scratch(scratch)).items():
             builder = builder.config(setting, value)
-        spark = builder.getOrCreate()
+        spark = _begun(builder)
         try:
             yield spark
         finally:
-            spark.stop()
+            with suppress(Py4JError, OSError):  # its JVM has ended: what failed of that says more
+                spark.stop()
+
+
+def _begun(builder: SparkSession.Builder) -> SparkSession:
+    try:
+        return builder.getOrCreate()
+    except (PySparkException, Py4JError, OSError) as error:
+        words = text_of(error)
+        reason = next((line for line in words.splitlines() if line.startswith(": ")), f": {words}")
+        raise UnavailableError(f"Spark did not start{reason}") from error
 
 
 @contextmanager
@@ -190,8 +203,7 @@ class _Watch:
         if self._gave_up:
             why = f"no executor came within {self._driver.start_deadline_s:g} s"
         elif self.context is None or not _is_alive(self.context):
-            reason = next((line for line in str(error).splitlines() if line.startswith(": ")), "")
-            why = f"Spark did not start or gave up{reason}"
+            why = _why_ended(error)
         else:
             return None
         return no_executors(self._driver, why, self._story or self._pods.story())
@@ -214,6 +226,13 @@ class _Watch:
         if self._patience.is_over(there, now=time.monotonic()) and self.context is not None:
             self._gave_up = True
             self.context.cancelAllJobs()
+
+
+def _why_ended(error: Exception) -> str:
+    if isinstance(error, UnavailableError):
+        return str(error)
+    reason = next((line for line in text_of(error).splitlines() if line.startswith(": ")), "")
+    return f"Spark did not start or gave up{reason}"
 
 
 def _is_alive(context: SparkContext) -> bool:
