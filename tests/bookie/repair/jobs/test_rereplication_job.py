@@ -113,6 +113,15 @@ async def test_two_lost_bookies_leave_a_ledger_with_one_copy_whole(lab: LostLab)
     assert (await lab.audit())["audit"]["ok"] == 10
 
 
+async def test_a_ledger_counts_once_however_many_bookies_it_lost(lab: LostLab) -> None:
+    ledger = await lab.ledger(entries=10, last=9)
+    for number in (0, 1):
+        await lab.lose(number)
+    await lab.mark(ledger.ledger_id, 0, 1)
+    counts = (await lab.run(0, 1))["ledgers"]
+    assert counts == {"considered": 1, "moved": 1, "recovered": 0, "blocked": 0, "deleted": 0}
+
+
 async def test_what_only_the_lost_bookie_had_is_named_and_not_made_up(lab: LostLab) -> None:
     ledger = await lab.ledger(entries=10, last=9)
     for number in (1, 2):

@@ -3,7 +3,7 @@
 docs/repair-result.md lists them.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from bookie.exit_codes import Exit
 from bookie.ids import BookieId, LedgerId
@@ -31,16 +31,21 @@ def evacuation_result(
         "refused": refusal.message if refusal is not None else "",
         "ledgers_left": len(left),
         "ledgers": {
-            "considered": len(outcomes),
-            "moved": sum(outcome.moved for outcome in outcomes),
-            "recovered": sum(outcome.recovered for outcome in outcomes),
-            "blocked": sum(bool(outcome.reason) for outcome in outcomes),
-            "deleted": sum(outcome.state_before == "DELETED" for outcome in outcomes),
+            "considered": _ledgers(outcomes),
+            "moved": _ledgers(outcome for outcome in outcomes if outcome.moved),
+            "recovered": _ledgers(outcome for outcome in outcomes if outcome.recovered),
+            "blocked": _ledgers(outcome for outcome in outcomes if outcome.reason),
+            "deleted": _ledgers(o for o in outcomes if o.state_before == "DELETED"),
         },
         **sums(outcomes),
         **after_json(after, blocked, silent),
         "exit_code": Exit.REFUSED if refusal is not None else code,
     }
+
+
+def _ledgers(outcomes: Iterable[Outcome]) -> int:
+    """How many they are: a ledger has an outcome for each lost bookie, and one for its mark."""
+    return len({outcome.ledger_id for outcome in outcomes})
 
 
 def blocked_rows(
@@ -62,6 +67,6 @@ def blocked_rows(
         if outcome.reason
     ]
     if refusal is None:
-        said = "it came to name the bookie after the last look: run the drain again"
+        said = "it came to name the bookie after the last look: run this again"
         rows += [{"ledger_id": i, "reason": "CameLate", "message": said} for i in sorted(late)]
     return rows
