@@ -128,7 +128,12 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[HTTPServer]:
 
 class OnePod(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        self._answer(200, {"items": [pod("one", phase="Pending")]})
+        page = {"items": [pod("one", phase="Pending")]}
+        if "continue=rest" in self.path:
+            page = {"items": [pod("two", phase="Running")]}
+        elif "driver%3Dmany" in self.path:
+            page["metadata"] = {"continue": "rest"}  # type: ignore[assignment]
+        self._answer(200, page)
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
@@ -153,6 +158,11 @@ def test_the_api_server_is_asked_for_the_drivers_own_executors(served: HTTPServe
     assert ServedPods("data").list("driver=d") == [pod("one", phase="Pending")]
     pods = "/api/v1/namespaces/data/pods?labelSelector=driver%3Dd&limit=50"
     assert served.asked == [f"GET {pods}"]  # type: ignore[attr-defined]
+
+
+def test_executors_are_all_listed_however_many_pages_they_are(served: HTTPServer) -> None:
+    listed = ServedPods("data").list("driver=many")
+    assert [one["metadata"]["name"] for one in listed] == ["one", "two"]
 
 
 def test_a_refusal_is_asked_for_without_a_pod_being_made(served: HTTPServer) -> None:

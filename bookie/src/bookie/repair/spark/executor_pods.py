@@ -21,6 +21,8 @@ from bookie.repair.engine.driver_pod import DRIVER_LABEL, DriverPod, executor_po
 
 TIMEOUT_S: Final = 5.0
 PODS_MAX: Final = 50
+"""Pods in a page of a list: a job may have more, since those that failed stay."""
+PAGES_MAX: Final = 40
 PODS_NAMED_MAX: Final = 3
 NOT_FOUND: Final = 404
 FINISHED: Final = ("Succeeded", "Failed")
@@ -30,7 +32,7 @@ class Pods(Protocol):
     """The pods of the driver's namespace. UnavailableError: nobody can be asked, or it refuses."""
 
     def list(self, selector: str) -> list[Mapping[str, Any]]:
-        """PODS_MAX at most."""
+        """All of them, or PAGES_MAX pages."""
 
     def delete(self, name: str) -> None:
         """Whether it is there or not."""
@@ -56,8 +58,15 @@ class ServedPods:
         """URL path of the namespace's pods at the API server."""
 
     def list(self, selector: str) -> list[Mapping[str, Any]]:
-        answer = self._ask("get", self._path, label_selector=selector, limit=PODS_MAX)
-        return list(answer.get("items") or ())
+        found, token = list[Mapping[str, Any]](), None
+        for _page in range(PAGES_MAX):
+            answer = self._ask(
+                "get", self._path, label_selector=selector, limit=PODS_MAX, _continue=token
+            )
+            found += answer.get("items") or ()
+            if not (token := (answer.get("metadata") or {}).get("continue")):
+                break
+        return found
 
     def delete(self, name: str) -> None:
         self._ask("delete", f"{self._path}/{quote(name)}", is_there=False)
