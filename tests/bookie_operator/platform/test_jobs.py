@@ -95,6 +95,18 @@ async def test_a_stopped_job_ends_without_a_report(tmp_path: Path) -> None:
     assert job.report is None and "SIGKILL" in job.message
 
 
+async def test_a_job_has_no_report_of_one_that_had_its_name_before(tmp_path: Path) -> None:
+    """A person moved the record of that one away."""
+    jobs = jobs_in(tmp_path, engine_like('{"audit": {"ok": 9}}'))
+    jobs.start(AUDIT, metadata_url=URL)
+    assert (await ended(jobs)).report is not None
+    (LocalFolders(tmp_path).jobs / AUDIT.name / "job.json").unlink()
+    later = jobs_in(tmp_path, endless)
+    later.start(AUDIT, metadata_url=URL)
+    later.stop(AUDIT.name)
+    assert (await ended(later)).report is None
+
+
 def test_the_engines_command_line() -> None:
     command = engine_command(REPAIR, URL, Path("/r.json"))
     assert command[1:] == [

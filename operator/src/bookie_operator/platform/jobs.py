@@ -31,6 +31,7 @@ JOBS_MAX: Final = 100
 RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
 
 BOOKIE: Final = (sys.executable, "-m", "bookie")
+RESULT: Final = "result.json"
 PROGRESS: Final = "progress.txt"
 """File beside the result of a job, with its last line of progress."""
 
@@ -93,7 +94,9 @@ class JobProcesses:
         self._prune()
         folder = self._folders.jobs / wanted.name
         folder.mkdir(parents=True, exist_ok=True)
-        result = folder / "result.json"
+        result = folder / RESULT
+        for left in (RESULT, PROGRESS):  # of a job whose record was lost
+            (folder / left).unlink(missing_ok=True)
         command = self._rebuild(wanted) or self._command(wanted, metadata_url, result)
         process = self._children.spawn(
             command, log=folder / "log.txt", folder=folder, environment=environment
@@ -142,7 +145,7 @@ class JobProcesses:
 
     def _with_report(self, job: Job) -> Job:
         """The job as ended, with its report or the last lines of its log. Blocking."""
-        tree = _result(self._folders.jobs / job.name / "result.json")
+        tree = _result(self._folders.jobs / job.name / RESULT)
         if tree is None:
             return replace(job, message=job.message or self._last_words(job))
         return replace(with_report(job, tree), message=message_of(tree))
