@@ -248,7 +248,8 @@ async def test_a_mark_stays_while_unsynced_copies_could_be_lost(lab: LostLab) ->
     lab.fleet[1].lose(ledger.ledger_id, range(5))
     lab.control.refuse_flush.add(lab.ids[1])
     await lab.mark(ledger.ledger_id, 1)
-    assert reasons(await lab.run()) == ["NotFlushed"]
+    for _run in range(2):  # the second one finds the copies of the first
+        assert reasons(await lab.run()) == ["NotFlushed"]
     assert await lab.marked() == [ledger.ledger_id]
 
 

@@ -20,7 +20,7 @@ from typing import Final
 from bookie.errors import BadRequestError, MetadataFormatError
 from bookie.ids import BookieId, LedgerId
 from bookie.metadata.naming import Listing, list_ledgers
-from bookie.metadata.store import UnderreplicationMark
+from bookie.metadata.store import RUN_ENDPOINT, UnderreplicationMark
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.placement import NO_RACKS
 from bookie.protocol.status import Status
@@ -35,7 +35,8 @@ from bookie.repair.jobs.evacuation import (
 from bookie.repair.jobs.evacuation_result import evacuation_result
 from bookie.repair.jobs.job import Job, open_engine
 from bookie.repair.judge.adherence import racks_of
-from bookie.repair.look.audit import Audit, Auditor, Look, batches_of
+from bookie.repair.judge.expect import members
+from bookie.repair.look.audit import Audit, Auditor, Look, batches_of, read_ledgers
 from bookie.repair.look.cluster import Cluster
 from bookie.repair.mend.outcome import LedgerTask, Outcome
 from bookie.repair.reports.ledger_progress import LedgerProgress
@@ -284,9 +285,21 @@ class _Rereplication:
         repaired = await engine.repair(tasks, settings, self.progress.count)
         for outcome, found in zip(outcomes, repaired, strict=True):
             outcome.take(found)
-        failed = await self._cluster.flush({BookieId(b) for one in outcomes for b in one.touched})
+        await self._flush(outcomes)
+
+    async def _flush(self, outcomes: Sequence[Outcome]) -> None:
+        """Flush all members, even without new copies: an earlier run, or an earlier try of a task,
+        may have ended before its flush."""
+        store = self._cluster.store
+        ledger_ids = [outcome.ledger_id for outcome in outcomes]
+        found = await read_ledgers(store, ledger_ids, unreadable={})
+        # One that is away is blocked by what is unknown of it; Apache's take no copies of ours.
+        infos = (await store.bookies()).items()
+        ours = {bookie_id for bookie_id, info in infos if info.endpoint(RUN_ENDPOINT) is not None}
+        asked = {i: ours.intersection(members(one.value)) for i, one in found.items()}
+        failed = await self._cluster.flush(set[BookieId]().union(*asked.values()))
         for outcome in outcomes:
-            if unsynced := failed.keys() & set(outcome.touched):
+            if unsynced := failed.keys() & asked.get(outcome.ledger_id, set()):
                 said = f"{', '.join(sorted(unsynced))} did not sync its copies"
                 outcome.block("NotFlushed", said)
 
