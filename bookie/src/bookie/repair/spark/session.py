@@ -69,7 +69,7 @@ def spark_session(
     Its folders are gone afterwards, its JVM ends with the process. Raises UnavailableError, with
     what became of the executors' pods, when none came in time or Spark gave them up itself.
     """
-    watch = _Watch(say, driver)
+    watch = Watch(say, driver)
     # A daemon: any other thread would hold up the end of the program.
     threading.Thread(target=watch.run, name="spark-watch", daemon=True).start()
     try:
@@ -159,7 +159,7 @@ def _in_scratch(scratch: Path) -> dict[str, str]:
     }
 
 
-class _Watch:
+class Watch:
     """Looks at the session from a thread beside the work; `context`: as soon as there is one."""
 
     def __init__(self, say: Say, driver: DriverPod | None) -> None:
@@ -182,10 +182,14 @@ class _Watch:
         while not (self._over.wait(WATCH_EVERY_S) or self._gave_up):
             # Whatever py4j makes of a JVM that has ended: the work itself fails of it, too.
             with suppress(Exception):
-                if self.context is not None:
-                    self._say_progress(self.context)
-                if self._driver is not None:
-                    self._look_after_executors()
+                self.look()
+
+    def look(self) -> None:
+        """One look at the session."""
+        if self.context is not None:
+            self._say_progress(self.context)
+        if self._driver is not None:
+            self._look_after_executors()
 
     def end(self) -> None:
         """End the watch, after success or failure of the work."""
@@ -223,7 +227,9 @@ class _Watch:
         there = self.context._jsc.sc().getExecutorMemoryStatus().size() - 1 if self.context else 0
         if not there:
             self._story = self._pods.story()
-        if self._patience.is_over(there, now=time.monotonic()) and self.context is not None:
+        is_over = self._patience.is_over(there, now=time.monotonic())
+        # What begins later has to be ended as well: until then there is nothing to give up.
+        if is_over and self.context and self.context.statusTracker().getActiveJobsIds():
             self._gave_up = True
             self.context.cancelAllJobs()
 
