@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bookie.errors import SettingsError
 from bookie.ids import EntryId
 from bookie.metadata.store import RACK_PROPERTY, BookieInfo
 from bookie.repair.jobs.audit_job import AuditRequest, Checks, audit
 from bookie.repair.jobs.repair_job import RepairRequest, repair
 from bookie.repair.look.digests import DigestSettings
-from bookie.repair.reports.finding_history import InStore
+from bookie.repair.reports.finding_history import InFile, InStore
+from bookie.repair.reports.result import write_whole
 from repair_lab import AUDIT, SETTINGS, RepairLab
 
 
@@ -253,6 +255,16 @@ async def test_a_finding_is_logged_in_full_once(
     caplog.clear()
     await look(lab)
     assert [m.split(":")[0] for m in caplog.messages] == ["findings by class"]
+
+
+async def test_a_history_that_cannot_be_read_is_refused_before_the_work(
+    lab: RepairLab, tmp_path: Path
+) -> None:
+    await lab.ledger(entries=3, last=2)
+    (tmp_path / "other.json").write_text("{}\n")
+    with pytest.raises(SettingsError, match="no history of findings"):
+        await look(lab, history=InFile(tmp_path / "other.json", write_whole))
+    assert lab.control.asked == []
 
 
 async def test_without_a_history_all_is_seen_now_and_nothing_logged(

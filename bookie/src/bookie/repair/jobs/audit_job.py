@@ -70,7 +70,8 @@ async def audit(
     audit can rest on.
     """
     job = await Job.begin("audit", request.engine, cluster, say, engines)
-    run = _Audit(job, request)
+    run, keeper = _Audit(job, request), history or NoHistory()
+    await keeper.read()  # what cannot be read is refused now, not after hours of work
     checks, is_deep = request.checks, request.digests is not None
     racks = racks_of(await cluster.store.bookies(), checks.racks)
     racks = replace(racks, min_racks=checks.min_racks)
@@ -88,7 +89,7 @@ async def audit(
     return document | await findings_report(
         found,
         others,
-        history or NoHistory(),
+        keeper,
         cluster.store,
         is_deep=is_deep,
         chosen=run.chosen,
