@@ -1,6 +1,7 @@
 """What Spark is told in a Job's pod, and what is said when no executor comes."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -72,8 +73,16 @@ def test_no_right_is_needed_but_to_make_pods() -> None:
 
 
 def test_executors_get_names_of_their_driver_that_kubernetes_takes() -> None:
-    prefix = conf(POD_NAME="a" * 46 + "-bcd")["spark.kubernetes.executor.podNamePrefix"]
-    assert prefix == "a" * 46
+    for name in ("a" * 46 + "-", "a" * 38 + "--" + "b" * 10):
+        prefix = conf(POD_NAME=name)["spark.kubernetes.executor.podNamePrefix"]
+        assert re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", prefix) and len(prefix) <= 47
+
+
+def test_executors_of_two_drivers_never_have_one_name() -> None:
+    """Those of the driver before are kept for a day."""
+    names = [f"{'a' * 40}-bookie-10-1{suffix}" for suffix in ("-1-x7k2p", "-2-x7k2p", "-1-9zz9z")]
+    prefixes = {conf(POD_NAME=n)["spark.kubernetes.executor.podNamePrefix"] for n in names}
+    assert len(prefixes) == len(names)
 
 
 def test_a_pod_that_is_asked_for_is_of_an_executors_size() -> None:

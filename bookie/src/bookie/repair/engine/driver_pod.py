@@ -4,6 +4,7 @@ The operator starts a repair as a Job; its pod runs Spark in client mode and mak
 the same image. Everything here is a function of the environment; `spark.session` uses it.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -108,7 +109,7 @@ def spark_conf(pod: DriverPod, template: Path) -> dict[str, str]:
         "spark.kubernetes.namespace": pod.namespace,
         # The executors belong to the driver's pod: they go when it goes.
         "spark.kubernetes.driver.pod.name": pod.name,
-        "spark.kubernetes.executor.podNamePrefix": pod.name[:POD_NAME_PREFIX_MAX].rstrip("-."),
+        "spark.kubernetes.executor.podNamePrefix": executor_prefix(pod.name),
         "spark.kubernetes.container.image": pod.image,
         "spark.kubernetes.container.image.pullPolicy": pod.pull_policy,
         # What failed stays to be looked at; `executor_pods` takes away what still waits or runs.
@@ -165,11 +166,20 @@ def executor_pod(pod: DriverPod) -> dict[str, Any]:
     memory = f"{mebibytes(pod.memory) + mebibytes(pod.overhead)}Mi"
     resources = {"requests": {"cpu": pod.cpu, "memory": memory}, "limits": {"memory": memory}}
     container = {**first, "image": pod.image, "resources": resources}
-    metadata = {**made["metadata"], "generateName": f"{pod.name[:POD_NAME_PREFIX_MAX]}-exec-"}
+    metadata = {**made["metadata"], "generateName": f"{executor_prefix(pod.name)}-exec-"}
     spec = {**made["spec"], "containers": [container, *others], "restartPolicy": "Never"}
     if pod.service_account:
         spec["serviceAccountName"] = pod.service_account
     return {**made, "metadata": metadata, "spec": spec}
+
+
+def executor_prefix(driver: str) -> str:
+    """What the names of a driver's executors begin with: no other driver has it, since executors
+    of earlier jobs are kept for a while and Kubernetes takes a name once."""
+    if len(driver) <= POD_NAME_PREFIX_MAX:
+        return driver.rstrip("-.")
+    digest = hashlib.sha256(driver.encode()).hexdigest()[:8]
+    return f"{driver[: POD_NAME_PREFIX_MAX - len(digest) - 1].rstrip('-.')}-{digest}"
 
 
 def mebibytes(size: str) -> int:
