@@ -71,7 +71,7 @@ ALL: Final = NEAR | {"operator", "impostor", "stranger", "outside"}
     ("target", "port", "who"),
     [
         ("bookie", CLIENTS, NEAR),
-        ("bookie", CONTROL, OWN | {"operator"}),
+        ("bookie", CONTROL, OWN | {"operator", "bookie"}),
         ("bookie", METRICS, ALL),
         ("bookie", 22, set()),
         ("zookeeper", ZOOKEEPER, NEAR | {"operator"}),
@@ -88,17 +88,25 @@ def test_each_port_is_for_those_who_need_it(target: str, port: int, who: set[str
     assert who_reaches(Lab(**EMBEDDED), target, port) == who
 
 
+def test_a_command_in_a_bookies_pod_reaches_every_bookie_whoever_the_clients_are() -> None:
+    """`kubectl exec POD -- bookie audit` and `bookie ledger read`, as the documents have them."""
+    web = {"podSelector": {"matchLabels": {"app": "web"}}}
+    lab = Lab(**EMBEDDED, networkPolicies={"clients": [web]})
+    for port in (CLIENTS, CONTROL):
+        assert "bookie" in who_reaches(lab, "bookie", port)
+
+
 def test_clients_that_are_named_are_let_in_and_no_others() -> None:
     pulsar = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "elsewhere"}}}
     lab = Lab(**EMBEDDED, networkPolicies={"clients": [pulsar], "metrics": [pulsar]})
-    assert who_reaches(lab, "bookie", CLIENTS) == OWN | {"stranger", "impostor"}
+    assert who_reaches(lab, "bookie", CLIENTS) == OWN | {"stranger", "impostor", "bookie"}
     assert who_reaches(lab, "zookeeper", ZOOKEEPER) == {
         *(OWN | {"stranger", "impostor"}),
         *("bookie", "operator"),
     }
     assert who_reaches(lab, "bookie", METRICS) == {"stranger", "impostor"}
     assert who_reaches(lab, "zookeeper", KEEPER_METRICS) == {"stranger", "impostor"}
-    assert who_reaches(lab, "bookie", CONTROL) == OWN | {"operator"}
+    assert who_reaches(lab, "bookie", CONTROL) == OWN | {"operator", "bookie"}
 
 
 @pytest.mark.parametrize(("is_open", "who"), [(False, NEAR | {"operator"}), (True, ALL)])
@@ -107,7 +115,7 @@ def test_who_comes_from_outside_gets_to_ports_for_clients_alone(
 ) -> None:
     lab = Lab(**EMBEDDED, external={"type": "NodePort", "zookeeper": is_open})
     assert who_reaches(lab, "bookie", CLIENTS) == ALL
-    assert who_reaches(lab, "bookie", CONTROL) == OWN | {"operator"}
+    assert who_reaches(lab, "bookie", CONTROL) == OWN | {"operator", "bookie"}
     assert who_reaches(lab, "zookeeper", ZOOKEEPER) == who
 
 

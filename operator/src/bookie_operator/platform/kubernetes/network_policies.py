@@ -55,8 +55,9 @@ def network_policies(
     outside = EVERYWHERE if external is not None else ()
     rules = {
         names.BOOKIE: [
-            _rule([*clients, *outside, jobs, executors], STOCK_PORT, RUN_PORT),
-            _rule([*operator, jobs, executors], ADMIN_PORT),
+            # Bookies: no process of ours, but commands that people run in a bookie's pod.
+            _rule([*clients, *outside, bookies, jobs, executors], STOCK_PORT, RUN_PORT),
+            _rule([*operator, bookies, jobs, executors], ADMIN_PORT),
             _rule(wanted.metrics, HTTP_PORT),
         ],
         names.JOBS: [_rule([executors], DRIVER_PORT, BLOCKS_PORT)],
