@@ -619,6 +619,20 @@ async def test_d3_people_change_a_paused_cluster_as_they_like() -> None:
     await life.end()
 
 
+@in_virtual_time
+async def test_people_stop_the_zookeeper_of_a_paused_cluster_to_bring_its_state_back() -> None:
+    life = await serving(metadata={"embedded": {}})
+    life.lab.api.edit(CLUSTER, "demo", lambda tree: tree["spec"].update(paused=True))
+    await life.until(lambda: life.status.phase == "Paused")
+    keeper = life.lab.api.the(STATEFUL_SET, "demo-zookeeper")["spec"]
+    life.lab.api.edit(STATEFUL_SET, "demo-zookeeper", lambda one: one["spec"].update(replicas=0))
+    await life.go_on(30)
+    assert keeper["replicas"] == 0
+    life.lab.api.edit(CLUSTER, "demo", lambda tree: tree["spec"].update(paused=False))
+    await life.until(lambda: keeper["replicas"] == 1)
+    await life.end()
+
+
 def settings(life: Life) -> list[str]:
     return [one["metadata"]["name"] for one in life.lab.api.all(CONFIG_MAP)]
 

@@ -15,16 +15,26 @@ from bookie_operator.platform.kubernetes.surroundings import (
 
 
 async def keep_zookeeper(api: Api, keeper: Keeper, cluster: BookieCluster) -> None:
+    """While the cluster is paused, volume and server are left as they are: whoever brings an
+    earlier state of it back has to stop the server, and may change the volume under it."""
+    service, server = zookeeper(cluster)
+    await keeper.keep(accounts(cluster))
+    if cluster.spec.paused:
+        await keeper.keep([service])
+        return
+    await _keep_claim(api, cluster)
+    await keeper.keep([service, server])
+
+
+async def _keep_claim(api: Api, cluster: BookieCluster) -> None:
     embedded, name = cluster.spec.metadata.embedded, cluster.metadata.name
     assert embedded is not None
-    await keeper.keep(accounts(cluster))
-    claims = await api.list(CLAIM, names.selector(name, names.ZOOKEEPER))
-    if not claims:
-        mode = await access_mode(api, embedded.storage_class)
-        wanted = zookeeper_claim(cluster, access_mode=mode)
-        if await api.create(CLAIM, wanted) is None:
-            await _label_again(api, wanted, name)
-    await keeper.keep(zookeeper(cluster))
+    if await api.list(CLAIM, names.selector(name, names.ZOOKEEPER)):
+        return
+    mode = await access_mode(api, embedded.storage_class)
+    wanted = zookeeper_claim(cluster, access_mode=mode)
+    if await api.create(CLAIM, wanted) is None:
+        await _label_again(api, wanted, name)
 
 
 async def _label_again(api: Api, wanted: Object, cluster: str) -> None:
