@@ -183,6 +183,15 @@ async def test_a_job_that_cannot_start_says_why() -> None:
     assert (await the_job(lab)).waiting == "Unschedulable: no room"
 
 
+async def test_a_container_of_other_people_that_cannot_start_is_no_word_about_the_job() -> None:
+    """A job that waits for long is stopped: this one is at work."""
+    lab = await started()
+    waiting = {"name": "logs", "state": {"waiting": {"reason": "ImagePullBackOff"}}}
+    working = {"name": "repair", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
+    lab.api.set_status(POD, f"{NAME}-pod", containerStatuses=[waiting, working])
+    assert (await the_job(lab)).waiting == ""
+
+
 async def test_another_jobs_pod_tells_nothing_of_this_one() -> None:
     """Executors carry the labels of jobs as well."""
     lab = await started()

@@ -205,25 +205,20 @@ def test_containers_beside_the_bookie_are_not_looked_at() -> None:
 # Why nothing runs
 
 
+def waits(**why: str) -> Object:
+    status: Object = with_container({"waiting": why})["status"]
+    return status
+
+
 @pytest.mark.parametrize(
     ("status", "told"),
     [
         ({}, ""),
-        ({"containerStatuses": [{"state": {"waiting": {"reason": "ContainerCreating"}}}]}, ""),
-        ({"containerStatuses": [{"state": {"waiting": {"reason": "PodInitializing"}}}]}, ""),
-        ({"containerStatuses": [{"state": {"waiting": {}}}]}, ""),
-        (
-            {
-                "containerStatuses": [
-                    {"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no image"}}}
-                ]
-            },
-            "ImagePullBackOff: no image",
-        ),
-        (
-            {"containerStatuses": [{"state": {"waiting": {"reason": "CrashLoopBackOff"}}}]},
-            "CrashLoopBackOff",
-        ),
+        (waits(reason="ContainerCreating"), ""),
+        (waits(reason="PodInitializing"), ""),
+        (waits(), ""),
+        (waits(reason="ImagePullBackOff", message="no image"), "ImagePullBackOff: no image"),
+        (waits(reason="CrashLoopBackOff"), "CrashLoopBackOff"),
         (
             {
                 "conditions": [
@@ -242,7 +237,7 @@ def test_containers_beside_the_bookie_are_not_looked_at() -> None:
     ],
 )
 def test_what_keeps_a_pod_from_running_is_told(status: Object, told: str) -> None:
-    assert waiting_reason(pod(status=status)) == told
+    assert waiting_reason(pod(status=status), "bookie") == told
 
 
 # Volumes

@@ -251,7 +251,7 @@ def job_of(job: Object, pods: Sequence[Object]) -> Job | None:
         ended_at=max(ended[0], plain.started_at) if ended else None,
         exit_code=terminated.get("exitCode"),
         message=_message(tree, terminated, ended),
-        waiting=waiting_reason(pod) if ended is None and pod else "",
+        waiting=waiting_reason(pod, CONTAINER) if ended is None and pod else "",
     )
 
 
@@ -288,7 +288,7 @@ def missed_of_job(job: Object, pods: Sequence[Object]) -> str:
         return str(job["metadata"]["name"])
     state = container_of(pod, CONTAINER).get("state") or {}
     has_started = "running" in state or "terminated" in state
-    return "" if has_started or waiting_reason(pod) else str(pod["metadata"]["name"])
+    return "" if has_started or waiting_reason(pod, CONTAINER) else str(pod["metadata"]["name"])
 
 
 def _pod_of(job: Object, pods: Sequence[Object]) -> Object:

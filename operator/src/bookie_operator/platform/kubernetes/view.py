@@ -121,7 +121,7 @@ def _process(pods: Sequence[Object], nodes: Mapping[str, Node]) -> Process | Non
         last_exit=_last_exit(container, asked_at=_asked_to_end(metadata)),
         control=at_port(ip, ADMIN_PORT) if running and ip else None,
         is_ready=bool(container.get("ready")) and "deletionTimestamp" not in metadata,
-        waiting=waiting_reason(pod),
+        waiting=waiting_reason(pod, CONTAINER),
         pod=str(metadata["uid"]),
         node=node,
         node_boot_id=nodes[node].boot_id if node in nodes else "",
@@ -184,14 +184,13 @@ def with_word(bookie: Bookie, word: str) -> Bookie:
     return replace(bookie, process=replace(bookie.process, waiting=word))
 
 
-def waiting_reason(pod: Object) -> str:
-    """`Reason: message` while no container of the pod runs, else empty."""
-    status = pod.get("status") or {}
-    for container in status.get("containerStatuses") or ():
-        waiting = (container.get("state") or {}).get("waiting")
-        if waiting and waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
-            return joined(waiting.get("reason"), waiting.get("message"))
-    for condition in status.get("conditions") or ():
+def waiting_reason(pod: Object, name: str) -> str:
+    """`Reason: message` while the pod's container of this name does not run, else empty. Those that
+    people have put beside it say nothing about its work."""
+    waiting = (container_of(pod, name).get("state") or {}).get("waiting")
+    if waiting and waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
+        return joined(waiting.get("reason"), waiting.get("message"))
+    for condition in (pod.get("status") or {}).get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return joined(condition.get("reason"), condition.get("message"))
     return ""
