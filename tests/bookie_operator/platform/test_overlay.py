@@ -113,6 +113,17 @@ async def test_every_kind_of_pod_has_its_own() -> None:
     assert template["metadata"]["annotations"] == {"price": "$(POD_IP) $5"}
 
 
+async def test_a_sidecar_does_not_outlast_the_job_that_it_is_beside() -> None:
+    """A Job ends when all containers have; what restarts for ever among init containers does
+    not count (Kubernetes 1.29)."""
+    lab = Lab(jobPod={"sidecars": [{"name": "logs"}], "initContainers": [{"name": "first"}]})
+    await lab.reach_metadata()
+    await lab.platform.start_job(repair_job())
+    pod = lab.api.all(JOB)[0]["spec"]["template"]["spec"]
+    assert [one["name"] for one in pod["containers"]] == ["repair"]
+    assert pod["initContainers"] == [{"name": "first"}, {"name": "logs", "restartPolicy": "Always"}]
+
+
 def expanded(value: str) -> str:
     """As a kubelet does it with the value of a variable, where POD_IP is set."""
     return re.sub(r"\$(\$|\(POD_IP\))", lambda m: "$" if m[1] == "$" else "10.0.0.9", value)

@@ -160,7 +160,9 @@ class PodOverlay(Resource):
     """True: the pod has no uid, gid and fsGroup, so that the platform chooses them, as OpenShift's
     restricted-v2 does. False: they are 10001."""
     sidecars: Annotated[tuple[Container, ...], Items] = ()
-    """More containers for the pod, as in a pod. The operator watches only the main container."""
+    """More containers for the pod, as in a pod. The operator watches only the main container. In
+    `jobPod` they become init containers with restartPolicy Always, so that a job ends with its main
+    container."""
     init_containers: Annotated[tuple[Container, ...], Items] = ()
     """Init containers for the pod, as in a pod; they end before the others start."""
     volumes: Annotated[tuple[Volume, ...], Items] = ()

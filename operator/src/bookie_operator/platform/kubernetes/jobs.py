@@ -103,7 +103,9 @@ def job_manifest(
             "backoffLimit": 0,  # the planner tries again, with its own waits and a new name
             "ttlSecondsAfterFinished": TTL_S,
             "activeDeadlineSeconds": int(deadline_s(spec, job.kind)) + DEADLINE_SLACK_S,
-            "template": overlaid({"metadata": {"labels": own}, "spec": pod}, spec.job_pod),
+            "template": overlaid(
+                {"metadata": {"labels": own}, "spec": pod}, spec.job_pod, is_job=True
+            ),
         },
     }
 

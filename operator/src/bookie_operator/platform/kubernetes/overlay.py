@@ -13,10 +13,15 @@ from bookie_operator.platform.kubernetes.api import Object
 IDS: Final = ("runAsUser", "runAsGroup", "fsGroup")
 
 
-def overlaid(template: Object, overlay: PodOverlay | None) -> Object:
-    """`template`: metadata and spec of a pod whose first container is the operator's."""
+def overlaid(template: Object, overlay: PodOverlay | None, *, is_job: bool = False) -> Object:
+    """`template`: metadata and spec of a pod whose first container is the operator's. `is_job`: it
+    ends with that container, whatever runs beside it."""
     if overlay is None:
         return template
+    beside, first_ones = overlay.sidecars, overlay.init_containers
+    if is_job:
+        lasting = ({**one, "restartPolicy": "Always"} for one in beside)
+        beside, first_ones = (), (*first_ones, *lasting)
     metadata, spec = template["metadata"], template["spec"]
     first, *others = spec["containers"]
     security = merged(spec.get("securityContext") or {}, overlay.pod_security_context)
@@ -24,8 +29,8 @@ def overlaid(template: Object, overlay: PodOverlay | None) -> Object:
         security = {name: value for name, value in security.items() if name not in IDS}
     more = {
         "securityContext": security,
-        "containers": [_container(first, overlay), *others, *overlay.sidecars],
-        "initContainers": [*(spec.get("initContainers") or ()), *overlay.init_containers],
+        "containers": [_container(first, overlay), *others, *beside],
+        "initContainers": [*(spec.get("initContainers") or ()), *first_ones],
         "volumes": [*spec["volumes"], *overlay.volumes],
         "nodeSelector": {**overlay.node_selector, **(spec.get("nodeSelector") or {})},
         "tolerations": [*(spec.get("tolerations") or ()), *overlay.tolerations],
