@@ -1,5 +1,6 @@
 """A cluster's namespace in memory: the fake API server, its controllers, and a platform over it."""
 
+import re
 from typing import Any, Final
 
 from bookie.ids import BookieId
@@ -94,3 +95,12 @@ def repair_job(name: str = "demo-bookie-0-2-1", **facts: Any) -> StartJob:
         "boot_epoch": 2,
     }
     return StartJob(name=name, **(whole | facts))
+
+
+def expanded(text: str, **variables: str) -> str:
+    """As a kubelet does it with arguments and with values of variables, where these are set."""
+
+    def put_in(found: re.Match[str]) -> str:
+        return "$" if found[1] == "$" else variables.get(found[2], found[0])
+
+    return re.sub(r"\$(\$|\(([^)]*)\))", put_in, text)

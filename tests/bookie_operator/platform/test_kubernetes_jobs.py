@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from bookie_operator.platform.kubernetes.api import JOB, POD, Kind, Object
 from bookie_operator.platform.kubernetes.jobs import job_of, spark_size
 from fake_controllers import unscheduled
 from fake_pods import CLEAN_AUDIT, REPAIRED
-from kubernetes_lab import POD_0, Lab, repair_job
+from kubernetes_lab import POD_0, Lab, expanded, repair_job
 from operator_scenes import at
 
 NAME = "demo-bookie-0-2-1"
@@ -190,6 +191,15 @@ async def test_a_container_of_other_people_that_cannot_start_is_no_word_about_th
     working = {"name": "repair", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
     lab.api.set_status(POD, f"{NAME}-pod", containerStatuses=[waiting, working])
     assert (await the_job(lab)).waiting == ""
+
+
+async def test_a_persons_reason_is_kept_as_it_was_written() -> None:
+    """Kubernetes expands variables in arguments, and makes one $ of two."""
+    wish = replace(DECISION, reason="$(HOME) burnt, 5 $$")
+    lab = await started(kind=JobKind.ACCEPT_LOSS, decision=wish, bookie_id=None)
+    [container] = lab.api.the(JOB, NAME)["spec"]["template"]["spec"]["containers"]
+    words = [expanded(word, HOME="/tmp") for word in container["args"]]
+    assert "--reason=$(HOME) burnt, 5 $$ (approved by ann)" in words
 
 
 async def test_another_jobs_pod_tells_nothing_of_this_one() -> None:

@@ -1,7 +1,6 @@
 """What people add to pods stands beside what the operator needs."""
 
 import json
-import re
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ from bookie_operator.model.pod_overlay import PodOverlay
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import JOB, POD, STATEFUL_SET, Object
 from bookie_operator.platform.kubernetes.overlay import overlaid
-from kubernetes_lab import POD_0, Lab, repair_job
+from kubernetes_lab import POD_0, Lab, expanded, repair_job
 
 
 def template() -> Object:
@@ -108,7 +107,7 @@ async def test_every_kind_of_pod_has_its_own() -> None:
     labels = job["metadata"]["labels"]
     assert (labels["of"], labels[names.CLUSTER_LABEL]) == ("job", "demo")
     given = {one["name"]: one.get("value") for one in job["spec"]["containers"][0]["env"]}
-    template = json.loads(expanded(given["REPAIR_EXECUTOR_TEMPLATE"]))
+    template = json.loads(expanded(given["REPAIR_EXECUTOR_TEMPLATE"], POD_IP="10.0.0.9"))
     assert template["metadata"]["labels"] == {"of": "executor"}
     assert template["metadata"]["annotations"] == {"price": "$(POD_IP) $5"}
 
@@ -122,8 +121,3 @@ async def test_a_sidecar_does_not_outlast_the_job_that_it_is_beside() -> None:
     pod = lab.api.all(JOB)[0]["spec"]["template"]["spec"]
     assert [one["name"] for one in pod["containers"]] == ["repair"]
     assert pod["initContainers"] == [{"name": "first"}, {"name": "logs", "restartPolicy": "Always"}]
-
-
-def expanded(value: str) -> str:
-    """As a kubelet does it with the value of a variable, where POD_IP is set."""
-    return re.sub(r"\$(\$|\(POD_IP\))", lambda m: "$" if m[1] == "$" else "10.0.0.9", value)

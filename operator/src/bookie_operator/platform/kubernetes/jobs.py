@@ -34,6 +34,7 @@ from bookie_operator.platform.kubernetes.pods import (
     Part,
     field_env,
     image_of,
+    literal,
     pod_security,
     pull_secrets,
     resources,
@@ -127,7 +128,7 @@ def _pod(
     container = {
         "name": CONTAINER,
         **image_of(spec, spec.repair.image),
-        "args": list(words),
+        "args": [literal(word) for word in words],
         "env": [*(_driver_env(cluster, clients) if is_driver else ()), *home],
         "resources": resources(spec.repair.resources),
         "securityContext": container_security(),
@@ -191,8 +192,7 @@ def executors(cluster: BookieCluster, clients: TlsMode) -> dict[str, str]:
         "REPAIR_EXECUTOR_CPU": spec.repair.executor_cpu,
         "REPAIR_EXECUTOR_MEMORY": spark_size(spec.repair.executor_memory),
         "REPAIR_EXECUTOR_OVERHEAD": spark_size(spec.repair.executor_memory_overhead),
-        # Kubernetes expands $(NAME) in a variable's value, and makes one $ of two.
-        "REPAIR_EXECUTOR_TEMPLATE": json.dumps(template, sort_keys=True).replace("$", "$$"),
+        "REPAIR_EXECUTOR_TEMPLATE": json.dumps(template, sort_keys=True),
     }
 
 

@@ -35,7 +35,13 @@ def field_env(fields: Mapping[str, str]) -> list[Part]:
 
 
 def value_env(values: Mapping[str, str]) -> list[Part]:
-    return [{"name": name, "value": value} for name, value in values.items()]
+    return [{"name": name, "value": literal(value)} for name, value in values.items()]
+
+
+def literal(text: str) -> str:
+    """An argument or a variable's value that comes out as this text: Kubernetes puts variables into
+    it for $(NAME), and makes one $ of two."""
+    return text.replace("$", "$$")
 
 
 def scratch(*, size: str = "") -> tuple[Part, Part]:
