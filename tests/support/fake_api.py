@@ -47,6 +47,7 @@ _IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion", "generation")
 
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_LABEL: Final = re.compile(r"(?=.{0,63}$)([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 
 
 class Killed(BaseException):
@@ -114,6 +115,7 @@ class FakeApi:
 
     async def create(self, kind: Kind, body: Object) -> Object | None:
         self._admit("create", kind, body["metadata"]["name"])
+        _check_labels(kind, body)
         key = (kind, str(body["metadata"]["name"]))
         if key in self._objects:
             return self._answer(None)
@@ -129,6 +131,7 @@ class FakeApi:
         self._admit("patch", kind, name)
         known = self._objects.get((kind, name))
         _meet(body["metadata"], known)
+        _check_labels(kind, body)
         if known is None:
             self._authorize("create", kind, name)
         for group, resource, granted in _granted(kind, body):
@@ -422,6 +425,13 @@ def _check(kind: Kind, before: Object, after: Object) -> None:
     if kind == CONFIG_MAP and before.get("immutable") and before["data"] != after.get("data"):
         _restore(before, after)
         raise RefusedError("data: Forbidden: field is immutable when `immutable` is set")
+
+
+def _check_labels(kind: Kind, body: Object) -> None:
+    for key, value in (body["metadata"].get("labels") or {}).items():
+        if not _LABEL.fullmatch(value):
+            name = body["metadata"]["name"]
+            raise RefusedError(f"{kind.name} {name}: metadata.labels: Invalid value: {key}={value}")
 
 
 def _restore(before: Object, after: Object) -> None:

@@ -45,6 +45,16 @@ async def test_an_event_is_about_its_cluster(lab: Lab) -> None:
     assert told["firstTimestamp"] == told["lastTimestamp"] != ""
 
 
+@pytest.mark.parametrize("bookie", ["10.0.0.7:3181", "x" * 64, "-", "bk_"])
+async def test_a_bookie_of_somebody_else_may_have_a_name_that_no_label_can_hold(
+    lab: Lab, bookie: str
+) -> None:
+    await tell(lab, Event("RereplicateStarted", "job-1", bookie))
+    [told] = events(lab)
+    assert names.BOOKIE_LABEL not in told["metadata"]["labels"]
+    assert told["message"] == f"{bookie}: job-1"
+
+
 @in_virtual_time
 async def test_once_is_once_for_ever() -> None:
     lab = Lab()

@@ -4,6 +4,7 @@ A name is derived from cluster and bookie alone, so that a restarted operator fi
 """
 
 import hashlib
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -39,6 +40,8 @@ TLS: Final = "tls"
 """Component label of credentials, and of Certificates for cert-manager."""
 OPERATOR: Final = "operator"
 """Label of the operator's own pods, which the chart gives them."""
+_LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
+_LABEL_MAX: Final = 63
 _APPLICATION: Final = {
     BOOKIE: "bookie",
     ZOOKEEPER: "zookeeper",
@@ -57,6 +60,12 @@ def labels(cluster: str, component: str, **more: str) -> dict[str, str]:
         **selector(cluster, component),
         **{f"{GROUP}/{name}": value for name, value in more.items()},
     }
+
+
+def can_be_label(value: str) -> bool:
+    """Whether a label may have this value. A bookie that the operator does not run may have any
+    name, such as `10.0.0.7:3181`."""
+    return len(value) <= _LABEL_MAX and _LABEL_VALUE.fullmatch(value) is not None
 
 
 def selector(cluster: str, component: str) -> dict[str, str]:

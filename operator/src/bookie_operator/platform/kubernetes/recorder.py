@@ -95,6 +95,6 @@ def event_body(event: Event, cluster: BookieCluster, *, name: str, at: datetime)
         "lastTimestamp": stamp,
         "count": 1,
     }
-    if event.bookie:
+    if event.bookie and names.can_be_label(event.bookie):
         body["metadata"]["labels"][names.BOOKIE_LABEL] = event.bookie
     return body
