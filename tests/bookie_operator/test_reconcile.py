@@ -144,6 +144,13 @@ async def test_one_missed_answer_does_not_flap_the_status(loop: Loop) -> None:
     assert done.status.bookies[0].state is BookieState.UNRESPONSIVE
 
 
+async def test_a_clock_that_goes_back_keeps_no_old_answer(loop: Loop) -> None:
+    await loop.settle()
+    loop.control.healths["bookie-0"] = None
+    loop.seconds -= 3600
+    assert (await loop.observer.observe(loop.cluster)).bookies[B0].health is None
+
+
 async def test_an_answer_of_the_process_before_stands_for_none_of_the_next_one(loop: Loop) -> None:
     await loop.settle()
     one = loop.platform.fleet[B0]

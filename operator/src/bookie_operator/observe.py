@@ -202,7 +202,9 @@ class Observer:
             self._remembered[bookie.id] = _Remembered(process.instance, health, now)
             return health
         last = self._remembered.get(bookie.id)
-        if last is None or last.instance != process.instance or now - last.at > REMEMBERED_MAX:
+        if last is None or last.instance != process.instance:
+            return None
+        if not timedelta() <= now - last.at <= REMEMBERED_MAX:  # or the clock went back
             return None
         return replace(last.health, is_fresh=False)
 

@@ -168,7 +168,9 @@ def test_a_failure_says_what_failed_and_where() -> None:
     assert kept.message == f"bookie-0-cm: {WHY}" and kept.next_at == at(1)
 
 
-@pytest.mark.parametrize(("seconds", "waits"), [(1, True), (2, False), (3, False)])
+@pytest.mark.parametrize(
+    ("seconds", "waits"), [(1, True), (2, False), (3, False), (-28, True), (-29, False)]
+)
 def test_it_waits_until_its_time_has_come(seconds: float, waits: bool) -> None:
     action, other = StopJob("a", "b"), StopJob("c", "d")
     seen = replace(observed(seconds=seconds), failures=(failed(action),))

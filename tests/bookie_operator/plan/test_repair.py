@@ -94,7 +94,13 @@ def test_one_is_stalled_once_as_many_attempts_have_failed_as_may(
 
 @pytest.mark.parametrize(
     ("asked", "seconds", "begins"),
-    [(None, 29, []), (None, 30, [(B0, 2)]), (B0, 25, [(B0, 2)]), (B1, 25, [])],
+    [
+        (None, 29, []),
+        (None, 30, [(B0, 2)]),
+        (B0, 25, [(B0, 2)]),
+        (B1, 25, []),
+        (None, -3600, [(B0, 2)]),  # the clock that has measured the wait was put right since
+    ],
 )
 def test_one_that_failed_waits_out_its_back_off_unless_somebody_asks_for_it(
     asked: str | None, seconds: float, begins: list[tuple[str, int]]

@@ -48,6 +48,14 @@ async def test_a_log_is_read_now_and_then_only() -> None:
     assert (await the_job(lab)).progress == SECOND
 
 
+async def test_a_clock_that_goes_back_keeps_no_log_from_being_read() -> None:
+    lab = await started()
+    await the_job(lab)
+    lab.api.logs[A_POD] += f"12:00:05 {SECOND}\n"
+    lab.api.now -= timedelta(hours=1)
+    assert (await the_job(lab)).progress == SECOND
+
+
 async def test_what_was_last_said_stays_under_what_is_no_progress() -> None:
     lab = await started()
     await the_job(lab)

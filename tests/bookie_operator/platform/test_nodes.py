@@ -107,3 +107,10 @@ async def test_a_node_that_does_not_report_is_in_trouble(
     pressure = {"type": "DiskPressure", "status": "False", "reason": "a", "message": "b"}
     house.api.set_status(NODE, "node-1", conditions=[pressure, ready])
     assert (await house.nodes.of([house.pod]))["node-1"].trouble == trouble
+
+
+async def test_a_clock_that_goes_back_keeps_no_node_from_being_asked(house: House) -> None:
+    await house.settle()
+    await house.look(10 * AGAIN_AFTER)
+    house.boot("boot-2")
+    assert await house.look(-5 * AGAIN_AFTER) == "boot-2"

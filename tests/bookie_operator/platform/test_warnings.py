@@ -40,6 +40,15 @@ async def test_what_comes_soon_is_not_asked_about() -> None:
     assert await asked(api, warnings, after=PATIENCE / 2) == {"it": f"FailedCreate: {WHY}"}
 
 
+async def test_a_clock_that_goes_back_keeps_nobody_from_being_asked() -> None:
+    api = FakeApi()
+    warnings = Warnings(api, lambda: api.now)
+    for after in (timedelta(0), PATIENCE, -timedelta(hours=1)):
+        assert await asked(api, warnings, after=after) == {}
+    warn(api, SET)
+    assert await asked(api, warnings, after=PATIENCE) == {"it": f"FailedCreate: {WHY}"}
+
+
 async def test_it_is_asked_again_only_after_a_while() -> None:
     api = FakeApi()
     warnings = Warnings(api, lambda: api.now)

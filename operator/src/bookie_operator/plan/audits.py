@@ -21,6 +21,7 @@ from bookie_operator.model.task import TaskType
 from bookie_operator.observed import Observed
 from bookie_operator.plan.actions import Action
 from bookie_operator.plan.attempts import AUDITS, wants_to_run
+from bookie_operator.plan.deadlines import is_waited_out
 from bookie_operator.plan.losses import last_decision
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.rereplications import last_rereplication
@@ -82,7 +83,7 @@ def audits(pass_: Pass, reasons: AuditReasons, *, mended_at: datetime | None = N
     has_booted = len(pass_.silent) < len(pass_.judged)
     if pass_.observed.metadata.instance_id is None or not has_booted:
         return Audits(status, actions)
-    if status.next_at is not None and pass_.now < status.next_at:
+    if not is_waited_out(status.next_at, pass_.spec.repair, pass_.now):
         return Audits(status, actions)
     changed = (pass_.previous.scrub.finished_at, mended_at)
     is_mended = any(moment is not None and not is_younger(status, moment) for moment in changed)

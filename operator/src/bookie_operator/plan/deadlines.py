@@ -7,6 +7,8 @@ from bookie_operator.model.cluster import ClusterSpec
 from bookie_operator.model.repair_spec import Repair
 from bookie_operator.observed import Job, JobKind
 
+CLOCKS_APART: Final = 2
+"""Clocks of operator and platform differ: a wait may look longer than the longest, by as much."""
 DOUBLINGS_MAX: Final = 20
 """Keeps the exponent in range; the wait itself is bounded by the spec."""
 
@@ -16,6 +18,15 @@ def backoff(attempt: int, repair: Repair) -> timedelta:
     assert attempt >= 1
     factor = 2 ** min(attempt - 1, DOUBLINGS_MAX)
     return timedelta(seconds=min(repair.backoff_seconds * factor, repair.backoff_max_seconds))
+
+
+def is_waited_out(at: datetime | None, repair: Repair, now: datetime) -> bool:
+    """Whether the next attempt may begin, which may not before `at`; None = nothing failed.
+
+    A wait that is much longer than any comes from a clock that has been put right since.
+    """
+    longest = timedelta(seconds=CLOCKS_APART * repair.backoff_max_seconds)
+    return at is None or now >= at or at - now > longest
 
 
 def deadline_s(spec: ClusterSpec, kind: JobKind) -> float:

@@ -35,7 +35,7 @@ from bookie_operator.plan.actions import (
     StopJob,
 )
 from bookie_operator.plan.budget import Budget
-from bookie_operator.plan.deadlines import backoff, overdue
+from bookie_operator.plan.deadlines import backoff, is_waited_out, overdue
 from bookie_operator.plan.given_up import is_away, why_not_made_good
 from bookie_operator.plan.lost import is_made_good
 from bookie_operator.plan.passes import Pass
@@ -405,8 +405,8 @@ class _Step:
         if self.gate.is_repairing:
             actions = self._stops("RepairFirst")
         elif left and not any(job.kind in (JobKind.DRAIN, JobKind.AUDIT) for job in running):
-            due = self.before.next_attempt_at
-            if due is None or self.pass_.now >= due:
+            repair, now = self.pass_.spec.repair, self.pass_.now
+            if is_waited_out(self.before.next_attempt_at, repair, now):
                 actions.append(self._start())
         return Drains(status, actions, refusals=refusals)
 

@@ -62,8 +62,13 @@ def _named(subject: Action | str, message: str) -> str:
 
 def resting(actions: Iterable[Some], observed: Observed) -> list[Some]:
     """Actions that failed and wait for their next try."""
-    waiting = {one.subject for one in observed.failures if observed.now < one.next_at}
+    waiting = {one.subject for one in observed.failures if _waits(one, observed.now)}
     return [action for action in actions if action in waiting]
+
+
+def _waits(failure: Failure, now: datetime) -> bool:
+    """A wait that is longer than any began before the clock went back."""
+    return timedelta() < failure.next_at - now <= RETRY_MAX
 
 
 def untried(actions: Iterable[Some], observed: Observed) -> list[Some]:

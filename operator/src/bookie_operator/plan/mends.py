@@ -15,7 +15,7 @@ from bookie_operator.observed import JobKind
 from bookie_operator.plan.actions import Action, Refusal
 from bookie_operator.plan.attempts import MENDS, wants_to_run
 from bookie_operator.plan.audits import Audits
-from bookie_operator.plan.deadlines import backoff
+from bookie_operator.plan.deadlines import backoff, is_waited_out
 from bookie_operator.plan.passes import Pass
 
 CORRUPT: Final = "corrupt"
@@ -80,7 +80,7 @@ def _is_due(pass_: Pass, status: MendStatus, audit: AuditStatus) -> bool:
     """An audit younger than the last round found something, and the wait is over."""
     if pass_.spec.audit.on_findings is OnFindings.REPORT or not can_be_mended(audit):
         return False
-    if status.next_at is not None and pass_.now < status.next_at:
+    if not is_waited_out(status.next_at, pass_.spec.repair, pass_.now):
         return False
     if status.finished_at is None:
         return True

@@ -23,7 +23,7 @@ from bookie_operator.model.task import TaskType
 from bookie_operator.model.undecided import UndecidedStatus, for_a_person
 from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Action, Refusal, StartJob, StopJob
-from bookie_operator.plan.deadlines import backoff, overdue
+from bookie_operator.plan.deadlines import backoff, is_waited_out, overdue
 from bookie_operator.plan.losses import last_decision
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.rollback import rolled_back, rolled_back_refusal
@@ -233,7 +233,7 @@ def _next_due(
         one = pass_.judged[bookie_id]
         if not one.is_booted or not one.has_marks or status.state is RepairState.RUNNING:
             continue
-        is_time = status.next_attempt_at is None or pass_.now >= status.next_attempt_at
+        is_time = is_waited_out(status.next_attempt_at, pass_.spec.repair, pass_.now)
         is_freed = _is_freed(status, decided_at) or _is_freed(status, since)
         if is_time or is_freed or _is_asked(pass_, status, one):
             due.append((status.attempt, bookie_id))

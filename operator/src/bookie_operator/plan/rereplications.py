@@ -22,6 +22,7 @@ from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskTy
 from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Action, Event, Refusal, StartJob
 from bookie_operator.plan.attempts import REREPLICATIONS, wants_to_run
+from bookie_operator.plan.deadlines import is_waited_out
 from bookie_operator.plan.lost import REREPLICATE, gone_since, lost, may_be_gone
 from bookie_operator.plan.passes import Pass
 
@@ -66,7 +67,7 @@ def rereplications(pass_: Pass, *, gives_way_to: str, is_loss_possible: bool) ->
 
 def _of_lost(pass_: Pass, status: RereplicationStatus, *, is_loss_possible: bool) -> Rereplications:
     """A re-replication without a task, for a bookie that has been away too long."""
-    if status.next_at is not None and pass_.now < status.next_at:
+    if not is_waited_out(status.next_at, pass_.spec.repair, pass_.now):
         return Rereplications(status, [])
     found = lost(pass_, is_loss_possible=is_loss_possible)
     if found.bookie is None:
@@ -134,7 +135,7 @@ def _next(
     begun = [task for task in unended if task.status.phase is TaskPhase.RUNNING]
     if not begun:
         return next(iter(unended), None)
-    is_time = status.next_at is None or pass_.now >= status.next_at
+    is_time = is_waited_out(status.next_at, pass_.spec.repair, pass_.now)
     may_go_on = is_time and status.failures < pass_.spec.repair.max_attempts
     return begun[0] if may_go_on else None
 

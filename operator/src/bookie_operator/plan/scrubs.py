@@ -15,6 +15,7 @@ from bookie_operator.model.task import TaskType
 from bookie_operator.observed import JobKind
 from bookie_operator.plan.actions import Action
 from bookie_operator.plan.attempts import SCRUBS
+from bookie_operator.plan.deadlines import is_waited_out
 from bookie_operator.plan.passes import Pass
 
 
@@ -58,7 +59,7 @@ def _is_due(pass_: Pass, status: ScrubStatus) -> bool:
     last = status.started_at or status.scheduled_at
     if status.failures and status.next_at is not None:
         if status.failures < pass_.spec.repair.max_attempts:
-            return pass_.now >= status.next_at
+            return is_waited_out(status.next_at, pass_.spec.repair, pass_.now)
         last = status.next_at  # given up: what comes next is the schedule's next time
     due = due_after(pass_.spec.scrub.schedule, last) if last is not None else None
     return due is not None and pass_.now >= due

@@ -96,7 +96,9 @@ def _trouble(status: Object) -> str:
 
 
 def _may_rest(known: _Known, now: datetime) -> bool:
-    return now - known.since >= SETTLED_AFTER and now - known.asked_at < AGAIN_AFTER
+    """A clock that went back says nothing about how long ago that was."""
+    is_settled = now - known.since >= SETTLED_AFTER
+    return is_settled and timedelta() <= now - known.asked_at < AGAIN_AFTER
 
 
 def _containers_by_node(pods: Sequence[Object]) -> Mapping[str, str]:

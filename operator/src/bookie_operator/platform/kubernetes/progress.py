@@ -32,6 +32,10 @@ class _Seen:
     line: str
     next_at: datetime
 
+    def is_old(self, now: datetime) -> bool:
+        """A wait that is longer than any began before the clock went back."""
+        return not timedelta() < self.next_at - now <= AGAIN
+
 
 class JobLogs:
     """The progress of one cluster's jobs, by name."""
@@ -47,7 +51,7 @@ class JobLogs:
         """Job -> its last line of progress, of jobs that run in these pods (job -> pod)."""
         now = self._clock()
         known = {job: seen for job, seen in self._seen.items() if job in pods}
-        due = [job for job in pods if job not in known or now >= known[job].next_at]
+        due = [job for job in pods if job not in known or known[job].is_old(now)]
         looks = (self._look(pods[job], known.get(job), now) for job in due)
         self._seen = known | dict(zip(due, await asyncio.gather(*looks), strict=True))
         return {job: seen.line for job, seen in self._seen.items()}

@@ -32,6 +32,11 @@ class _Missed:
     word: str = ""
     """`Reason: message` of the last warning; empty = there was none."""
 
+    @property
+    def last_at(self) -> datetime:
+        """When something became known of it; later than now, where the clock went back since."""
+        return self.asked_at or self.since
+
 
 class Warnings:
     """Reads warning events in one namespace."""
@@ -47,9 +52,10 @@ class Warnings:
         out."""
         now = self._clock()
         wanted = set(subjects.values())
-        self._missed = {n: self._missed.get(n) or _Missed(now) for n in sorted(wanted)}
+        known = {name: one for name, one in self._missed.items() if one.last_at <= now}
+        self._missed = {n: known.get(n) or _Missed(now) for n in sorted(wanted)}
         for name, one in self._missed.items():
-            if now - (one.asked_at or one.since) >= PATIENCE:
+            if now - one.last_at >= PATIENCE:
                 one.asked_at = now
                 with suppress(BookieError):  # a hint for people; no right, no hint
                     fields = {"involvedObject.name": name, "type": "Warning"}
