@@ -26,6 +26,7 @@ from bookie_operator.platform.kubernetes.api import (
     STATEFUL_SET,
     TASK,
     Kind,
+    NotServedError,
     Object,
     RefusedError,
     typed,
@@ -92,6 +93,8 @@ class FakeApi:
 
     async def get(self, kind: Kind, name: str) -> Object | None:
         self._admit("get", kind, name)
+        if "/" in name:
+            raise NotServedError(f"get {kind.name} {name}: could not find the requested resource")
         found = self._objects.get((kind, name))
         return self._answer(copied(found))
 

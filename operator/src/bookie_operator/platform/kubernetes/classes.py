@@ -26,10 +26,11 @@ async def access_mode(api: Api, storage_class: str) -> str:
         provisioner = await _provisioner(api, storage_class)
         if provisioner in WITHOUT_CSI:
             return ONCE_POD
-        has_driver = provisioner and await api.get(CSI_DRIVER, provisioner) is not None
+        if not provisioner or "/" in provisioner:  # no CSI driver has such a name
+            return ONCE
+        return ONCE_POD if await api.get(CSI_DRIVER, provisioner) is not None else ONCE
     except ForbiddenError:
         return ONCE
-    return ONCE_POD if has_driver else ONCE
 
 
 async def _provisioner(api: Api, storage_class: str) -> str:
