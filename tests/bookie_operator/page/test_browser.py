@@ -1,7 +1,8 @@
 """The page in a real browser: wide and narrow, light and dark, by keyboard, and as time goes on."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -37,16 +38,21 @@ class Fleet:
     clusters: Sequence[BookieCluster]
     runner: web.AppRunner | None = None
     url: str = ""
+    thawed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Cleared: whoever asks waits, as where a process is frozen."""
 
     async def source(self) -> Sequence[BookieCluster]:
+        await self.thawed.wait()
         return self.clusters
 
     async def start(self) -> None:
+        self.thawed.set()
         self.runner = await serve_page(self.source, port=0)
         host, port = self.runner.addresses[0][:2]
         self.url = f"http://{host}:{port}/"
 
     async def stop(self) -> None:
+        self.thawed.set()
         if self.runner is not None:
             await self.runner.cleanup()
         self.runner = None
@@ -108,4 +114,14 @@ async def test_a_server_that_is_gone_is_told_and_one_that_is_back_is_used(
         await page.becomes("document.getElementById('state').className === 'late'")
         assert "no answer since" in await page.value("document.body.textContent")
         fleet.runner = await serve_page(fleet.source, port=port)
+        await page.becomes("document.getElementById('state').className === ''")
+
+
+async def test_a_server_that_takes_requests_and_does_not_answer_is_told(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    async with opened(fleet.url, tmp_path) as page:
+        fleet.thawed.clear()
+        await page.becomes("document.getElementById('state').className === 'late'")
+        fleet.thawed.set()
         await page.becomes("document.getElementById('state').className === ''")

@@ -1,13 +1,14 @@
 """What keeps the page current: it fetches its own content again, and says when it cannot.
 
-Where nothing changed nothing is touched; what is opened or in focus stays so.
+Where nothing changed nothing is touched; what is opened or in focus stays so. A server that is
+frozen keeps its connections open, so an answer has a time limit.
 """
 
 from typing import Final
 
 SCRIPT: Final = """
 "use strict";
-const EVERY_MS = 2000, main = document.querySelector("main");
+const EVERY_MS = 2000, LATE_MS = 10000, main = document.querySelector("main");
 const state = document.getElementById("state"), words = document.getElementById("current");
 let shown = main.innerHTML, since = new Date();
 function put(html) {
@@ -21,7 +22,8 @@ function put(html) {
 async function look() {
   if (document.hidden) return;
   try {
-    const answer = await fetch("content", {cache: "no-store", redirect: "error"});
+    const signal = AbortSignal.timeout(LATE_MS);
+    const answer = await fetch("content", {cache: "no-store", redirect: "error", signal});
     if (!answer.ok) throw new Error("answered " + answer.status);
     const html = await answer.text();
     if (html !== shown) { put(html); shown = html; }
