@@ -69,6 +69,18 @@ def test_a_server_answers_and_stops(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+@pytest.mark.parametrize("name", ["läd 工", "a\\b", "a=b#c!,%41"])
+def test_its_folder_may_have_any_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locale: str, name: str
+) -> None:
+    monkeypatch.setenv("LC_ALL", locale)
+    with EmbeddedZooKeeper.start(tmp_path / name, settings=FAST):
+        assert (tmp_path / name / "data").is_dir()
+    assert [one.name for one in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.process
 def test_a_folder_and_a_port_have_one_server(tmp_path: Path) -> None:
     with EmbeddedZooKeeper.start(tmp_path / "a", settings=FAST) as server:
         with pytest.raises(UnavailableError, match="already runs"):

@@ -23,6 +23,7 @@ from bookie.metadata.embedded_settings import (
     EmbeddedSettings,
     prepare_stores,
     server_command,
+    server_environment,
     stores_of,
     write_configuration,
 )
@@ -245,6 +246,7 @@ def _spawn(command: list[str], directory: Path, lock: IO[bytes]) -> subprocess.P
         return subprocess.Popen(
             command,
             cwd=directory,
+            env=server_environment(),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

@@ -72,7 +72,7 @@ def write_configuration(directory: Path, *, port: int, settings: EmbeddedSetting
         "autopurge.purgeInterval=1",
         *_secured(directory, settings),
     )
-    (directory / "zoo.cfg").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (directory / "zoo.cfg").write_text("".join(map(_property, lines)), encoding="ascii")
     (directory / LOGGING).write_text("\n".join(_logging()) + "\n", encoding="utf-8")
 
 
@@ -98,6 +98,20 @@ def stores_of(directory: Path) -> Path:
     return directory / "tls"
 
 
+def server_environment() -> dict[str, str]:
+    """The server's environment: in another locale Java would take the bytes of a folder's name for
+    other characters.
+    """
+    return os.environ | {"LC_ALL": "C.UTF-8"}
+
+
+def _property(line: str) -> str:
+    """A line as Java reads it back from a file of properties, which it takes for ISO-8859-1."""
+    units = line.replace("\\", "\\\\").encode("utf-16-be")
+    numbers = (int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2))
+    return "".join(chr(one) if one < 0x7F else f"\\u{one:04x}" for one in numbers) + "\n"
+
+
 def server_command(
     java: Path, jars: list[Path], *, directory: Path, settings: EmbeddedSettings
 ) -> list[str]:
@@ -108,7 +122,7 @@ def server_command(
         *JVM_FLAGS,
         f"-Dzookeeper.forceSync={'yes' if settings.fsync else 'no'}",
         "-Dzookeeper.jmx.log4j.disable=true",
-        f"-Dlog4j2.configurationFile={directory / LOGGING}",
+        f"-Dlog4j2.configurationFile={(directory / LOGGING).as_uri()}",
         "-cp",
         os.pathsep.join(str(jar) for jar in jars),
         MAIN_CLASS,

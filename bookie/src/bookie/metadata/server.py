@@ -24,6 +24,7 @@ from bookie.metadata.embedded_settings import (
     EmbeddedSettings,
     prepare_stores,
     server_command,
+    server_environment,
     stores_of,
     write_configuration,
 )
@@ -117,7 +118,7 @@ def become_server(directory: Path, *, port: int, settings: EmbeddedSettings) -> 
         if settings.tls is not None:
             renewal.start(settings.tls.absolute(), stores_of(directory), of=os.getpid())
         os.chdir(directory)
-        os.execv(command[0], command)
+        os.execve(command[0], command, server_environment())
 
 
 if __name__ == "__main__":
