@@ -25,14 +25,19 @@ from bookie_operator.local.down import GRACE_DEFAULT_S
 from bookie_operator.local.down import down as take_all_down
 from bookie_operator.local.environment import exports
 from bookie_operator.local.live_view import LiveScreen, PlainScreen, cluster_view, what_to_decide
-from bookie_operator.local.stored import known_cluster, manifest_of, stored_cluster
+from bookie_operator.local.stored import (
+    known_cluster,
+    manifest_of,
+    stored_cluster,
+    why_not_current,
+)
 from bookie_operator.local.up import Ports, add_task, up_detached
 from bookie_operator.local.up import up as run_operator
 from bookie_operator.local.waiting import wait_whole
 from bookie_operator.local.watch import watch as watch_cluster
 from bookie_operator.local.web_page import url_of
 from bookie_operator.model.crd import documents
-from bookie_operator.platform.folders import LocalFolders, operator_pid
+from bookie_operator.platform.folders import LocalFolders
 from bookie_operator.status_tree.answers import show
 
 FAILED: Final = 1
@@ -267,7 +272,7 @@ def watch(directory: Path) -> int:
 )
 @errors_shown
 def status(directory: Path, output: str) -> int:
-    """Show the cluster's last status. Exit code 1: no operator runs to keep it current."""
+    """Show the cluster's last status. Exit code 1: no operator keeps it current."""
     folders = LocalFolders(directory)
     cluster = known_cluster(folders)
     if output == "json":
@@ -276,8 +281,8 @@ def status(directory: Path, output: str) -> int:
         show(cluster_view(cluster, wide=output == "wide"))
         if todo := what_to_decide(cluster.status):
             click.echo(f"\n{todo}")
-    if operator_pid(folders) is None:
-        click.echo("no operator runs: this is the last known status", err=True)
+    if why := why_not_current(folders):
+        click.echo(why, err=True)
         return FAILED
     return 0
 

@@ -4,6 +4,7 @@ import json
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,13 @@ from bookie.ids import BookieId
 from bookie_operator.__main__ import main
 from bookie_operator.errors import LocalError, ManifestError
 from bookie_operator.local.live_view import what_to_decide
-from bookie_operator.local.stored import EXAMPLE, manifest_of
+from bookie_operator.local.stored import (
+    EXAMPLE,
+    STALE_AFTER_S,
+    manifest_of,
+    mark_looked,
+    why_not_current,
+)
 from bookie_operator.local.up import prepare
 from bookie_operator.model.bookie_status import BookieStatus, RepairStatus
 from bookie_operator.model.cluster import BookieCluster
@@ -25,7 +32,7 @@ from bookie_operator.model.undecided import UndecidedLedger, UndecidedStatus
 from bookie_operator.observed import LeftOver
 from bookie_operator.plan.planner import plan
 from bookie_operator.platform.credential_folders import replace_folder
-from bookie_operator.platform.folders import LocalFolders, write_json
+from bookie_operator.platform.folders import LocalFolders, operator_lock, write_json
 from click.testing import CliRunner, Result
 from operator_scenes import cluster, manifest, observed
 
@@ -82,6 +89,25 @@ def test_status_without_an_operator_is_the_last_known(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["local", "status", "--dir", str(tmp_path), "--output", "json"])
     assert done.exit_code == 1 and "no operator runs" in done.stderr
     assert json.loads(done.stdout) == whole.as_dict()
+
+
+def test_status_of_an_operator_that_does_not_look_is_the_last_known(tmp_path: Path) -> None:
+    stored(tmp_path)
+    folders = LocalFolders(tmp_path)
+    mark_looked(folders, began_s=time.time() - 2 * STALE_AFTER_S)
+    with operator_lock(folders):
+        done = run("local", "status", "--dir", str(tmp_path))
+    assert done.exit_code == 1 and "has not looked at the cluster for 60s" in done.output
+
+
+def test_a_pass_without_news_makes_the_status_younger(tmp_path: Path) -> None:
+    stored(tmp_path)
+    folders = LocalFolders(tmp_path)
+    mark_looked(folders, began_s=0)
+    with operator_lock(folders):
+        assert "has not looked" in why_not_current(folders)
+        mark_looked(folders, began_s=time.time())
+        assert why_not_current(folders) == ""
 
 
 def test_status_as_a_table_names_bookies_and_conditions(tmp_path: Path) -> None:

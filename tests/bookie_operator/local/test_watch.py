@@ -1,5 +1,6 @@
 """`local watch`: what the operator's files say, as they change."""
 
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -8,7 +9,8 @@ from typing import Any
 import pytest
 from bookie_operator.errors import LocalError
 from bookie_operator.local.live_view import EVENTS_SHOWN
-from bookie_operator.local.watch import UNKEPT, watch
+from bookie_operator.local.stored import STALE_AFTER_S, mark_looked
+from bookie_operator.local.watch import watch
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.plan.actions import Event
 from bookie_operator.platform.folders import LocalFolders, operator_lock, write_json
@@ -86,7 +88,14 @@ def test_whoever_watches_hears_once_that_no_operator_runs(folders: LocalFolders)
     lock = operator_lock(folders)
     lock.__enter__()
     seen = watched(folders, lambda: lock.__exit__(None, None, None), lambda: None)
-    assert seen.events == [(UNKEPT.reason, None)]
+    assert seen.events == [("NoOperator", None)]
+
+
+def test_whoever_watches_hears_once_that_the_operator_is_stuck(folders: LocalFolders) -> None:
+    with operator_lock(folders):
+        long_ago = time.time() - 2 * STALE_AFTER_S
+        seen = watched(folders, lambda: mark_looked(folders, began_s=long_ago), lambda: None)
+    assert seen.events == [("NoOperator", None)]
 
 
 def test_events_go_on_when_their_oldest_file_was_dropped(folders: LocalFolders) -> None:

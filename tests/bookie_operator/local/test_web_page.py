@@ -6,8 +6,10 @@ import aiohttp
 import pytest
 from bookie.metadata.embedded import free_port
 from bookie_operator.errors import LocalError
+from bookie_operator.local.stored import mark_looked
 from bookie_operator.local.web_page import serve, url_of
-from bookie_operator.platform.folders import LocalFolders, operator_lock
+from bookie_operator.platform.folders import LocalFolders, operator_lock, write_json
+from operator_scenes import cluster
 
 
 @pytest.fixture
@@ -47,3 +49,17 @@ async def test_an_operator_that_has_ended_serves_no_page(folders: LocalFolders) 
     await runner.cleanup()
     with pytest.raises(LocalError, match="--page-port"):
         url_of(folders)
+
+
+async def test_a_status_that_nobody_keeps_current_is_not_shown_as_current(
+    folders: LocalFolders,
+) -> None:
+    write_json(folders.status_file, cluster().as_dict())
+    mark_looked(folders, began_s=0)
+    runner = await serve(folders, free_port())
+    with operator_lock(folders):
+        url = url_of(folders).replace("/?", "/content?")
+    async with aiohttp.ClientSession() as session, session.get(url) as answer:
+        assert answer.status == 503 and "has not looked" in await answer.text()
+    assert runner is not None
+    await runner.cleanup()

@@ -1,14 +1,20 @@
 """What a directory of the local platform stores about its cluster."""
 
+import os
+import time
 from pathlib import Path
 from typing import Final
 
 from bookie_operator.errors import LocalError
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.platform.folders import LocalFolders, read_json
+from bookie_operator.platform.folders import LocalFolders, operator_pid, read_json
+from bookie_operator.status_tree.ages import span
 
 EXAMPLE: Final = Path(__file__).with_name("example.yaml")
 """The BookieCluster for people who have no manifest; examples/bookiecluster.yaml is the same."""
+
+STALE_AFTER_S: Final = 30.0
+"""A pass begins every half second and takes some seconds where bookies do not answer."""
 
 
 def stored_cluster(folders: LocalFolders) -> BookieCluster | None:
@@ -23,6 +29,34 @@ def known_cluster(folders: LocalFolders) -> BookieCluster:
     if cluster is None:
         raise LocalError(f"no cluster was ever started in {folders.root}: choose another --dir")
     return cluster
+
+
+def mark_looked(folders: LocalFolders, *, began_s: float) -> None:
+    """Remember in the time of the status file when the last successful pass began, since a status
+    that does not change is not written again. Blocking.
+    """
+    os.utime(folders.status_file, (began_s, began_s))
+
+
+def not_looked_for(folders: LocalFolders) -> str:
+    """How long the operator has not looked at the cluster, if that is too long; empty: it looks.
+    Blocking.
+    """
+    age = time.time() - folders.status_file.stat().st_mtime
+    return span(age) if age > STALE_AFTER_S else ""
+
+
+def why_not_current(folders: LocalFolders) -> str:
+    """Why the last published status may no longer be true; empty: it is kept current. Blocking."""
+    pid = operator_pid(folders)
+    if pid is None:
+        return "no operator runs: this is the last known status"
+    if age := not_looked_for(folders):
+        return (
+            f"the operator (process {pid}) has not looked at the cluster for {age}: this is the "
+            f"last known status; see {folders.operator_log} and {folders.events_file}"
+        )
+    return ""
 
 
 def manifest_of(folders: LocalFolders) -> Path:

@@ -8,6 +8,7 @@ import asyncio
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from bookie.hosts import at_port, loopback
 from bookie_operator.control import GrpcControl
 from bookie_operator.errors import LocalError
 from bookie_operator.local.down import take_down
-from bookie_operator.local.stored import stored_cluster
+from bookie_operator.local.stored import mark_looked, stored_cluster
 from bookie_operator.local.web_page import serve as serve_web_page
 from bookie_operator.metrics import OperatorMetrics, serve_http
 from bookie_operator.model.cluster import BookieCluster
@@ -163,7 +164,7 @@ async def _serve(
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, on_signal, number)
     platform.adopt()
-    work = _Work(platform, observer, control, cluster=cluster, metrics=metrics)
+    work = _Work(platform, observer, control, folders=folders, cluster=cluster, metrics=metrics)
     working = asyncio.create_task(work.run())
     try:
         waiting: list[asyncio.Future[Any]] = [stopped, working]
@@ -217,9 +218,11 @@ class _Work:
         observer: Observer,
         control: GrpcControl,
         *,
+        folders: LocalFolders,
         cluster: BookieCluster,
         metrics: OperatorMetrics,
     ) -> None:
+        self._folders = folders
         self._metrics = metrics
         self._platform = platform
         self._cluster = cluster
@@ -241,7 +244,10 @@ class _Work:
             await self._platform.wait(TICK_S)
 
     async def _pass(self) -> None:
+        began_s = time.time()
         status = await self._reconciler.run_pass(self._cluster)
+        if self._reconciler.could_look:
+            await asyncio.to_thread(mark_looked, self._folders, began_s=began_s)
         self._cluster = self._cluster.model_copy(update={"status": status})
         self._metrics.passed(*self._where, is_failed=not self._reconciler.could_look)
         self._metrics.show(*self._where, status)

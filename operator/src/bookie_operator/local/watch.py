@@ -1,6 +1,6 @@
 """`local watch`: show a cluster and its events, from the files that its operator writes.
 
-Without an operator it shows the last published status, and a line that says so.
+Without an operator that looks it shows the last published status, and a line that says so.
 """
 
 import time
@@ -9,15 +9,12 @@ from datetime import datetime
 from typing import Any, Final, NoReturn
 
 from bookie_operator.local.live_view import EVENTS_SHOWN
-from bookie_operator.local.stored import known_cluster
+from bookie_operator.local.stored import known_cluster, why_not_current
 from bookie_operator.local.up import Screen
 from bookie_operator.plan.actions import Event
-from bookie_operator.platform.folders import LocalFolders, operator_pid
+from bookie_operator.platform.folders import LocalFolders
 
 LOOK_S: Final = 1.0
-UNKEPT: Final = Event(
-    "NoOperator", "no operator runs: this is the last known status", type="Warning"
-)
 
 
 def watch(
@@ -36,10 +33,10 @@ def watch(
         for row in events[shown or -EVENTS_SHOWN :]:
             screen.show_event(_event_of(row), at=datetime.fromisoformat(row["at"]))
         shown = len(events)
-        is_kept = operator_pid(folders) is not None
-        if was_kept and not is_kept:
-            screen.show_event(UNKEPT)
-        was_kept = is_kept
+        why = why_not_current(folders)
+        if was_kept and why:
+            screen.show_event(Event("NoOperator", why, type="Warning"))
+        was_kept = not why
         screen.show_cluster(cluster)
         pause(LOOK_S)
 

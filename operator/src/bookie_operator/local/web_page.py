@@ -1,5 +1,6 @@
 """The web page of a cluster on this machine, for the person who runs it."""
 
+import asyncio
 import secrets
 from typing import Any, Final
 
@@ -7,7 +8,7 @@ from aiohttp import web
 from bookie.hosts import at_port, loopback
 
 from bookie_operator.errors import LocalError
-from bookie_operator.local.stored import stored_cluster
+from bookie_operator.local.stored import not_looked_for, stored_cluster
 from bookie_operator.page.serving import KEY, serve_page
 from bookie_operator.page.shown import Shown
 from bookie_operator.platform.folders import LocalFolders, operator_pid, read_json, write_json
@@ -28,9 +29,19 @@ async def serve(folders: LocalFolders, port: int | None) -> web.AppRunner | None
     if port is None:
         return None
 
-    async def source() -> list[Shown]:
+    def current() -> list[Shown]:
         cluster = stored_cluster(folders)
-        return [cluster] if cluster is not None else []
+        if cluster is None:
+            return []
+        if age := not_looked_for(folders):
+            raise LocalError(
+                f"the operator has not looked at the cluster for {age}; the last known status: "
+                f"`bookie-operator local status --dir {folders.root}`"
+            )
+        return [cluster]
+
+    async def source() -> list[Shown]:
+        return await asyncio.to_thread(current)
 
     return await serve_page(source, port=port, key=key)
 

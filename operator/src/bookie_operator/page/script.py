@@ -24,8 +24,8 @@ async function look() {
   try {
     const signal = AbortSignal.timeout(LATE_MS);
     const answer = await fetch("content", {cache: "no-store", redirect: "error", signal});
-    if (!answer.ok) throw new Error("answered " + answer.status);
     const html = await answer.text();
+    if (!answer.ok) throw new Error(html.trim() || "answered " + answer.status);
     if (html !== shown) { put(html); shown = html; }
     since = new Date();
     state.className = "";
