@@ -5,6 +5,7 @@ trouble, are scraped by Prometheus itself; then each panel is asked for. What is
 """
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import AsyncIterator, Iterator
@@ -21,6 +22,7 @@ from bookie.server.http import BookieCollector, Gauges
 from bookie.server.state import BookieState
 from bookie_operator.metrics import OperatorMetrics, serve_http
 from bookie_operator.model.status import ClusterStatus
+from bookie_operator.status_tree.tree import GOOD_WHEN_TRUE
 from dashboards import TARGET, dashboards, grafana
 from helm_charts import OPERATOR, alert_rules, of_kind, render
 from prometheus_client.parser import text_string_to_metric_families
@@ -143,6 +145,13 @@ def test_every_rule_asks_for_figures_that_there_are(exposed: set[str]) -> None:
     for rule in alert_rules():
         asked = metric_names(rule["expr"])
         assert asked and asked <= exposed | {"up"}, rule["alert"]
+
+
+def test_conditions_that_are_good_are_in_no_table_of_what_is_not_as_it_should_be() -> None:
+    panel = next(p for one in dashboards() for p in one.panels if "Conditions" in p.title)
+    for expr, _legend in panel.queries:
+        named = re.search(r'type[!=]~"([^"]*)"', expr)
+        assert named is not None and set(named[1].split("|")) == GOOD_WHEN_TRUE
 
 
 def test_names_are_told_from_labels_functions_and_numbers() -> None:
