@@ -262,6 +262,30 @@ async def test_a_mark_of_an_open_ledger_stays_while_its_writer_may_need_the_book
     assert (await lab.metadata(ledger.ledger_id)).state is LedgerState.OPEN
 
 
+async def test_a_bookie_that_came_back_while_others_were_replaced_keeps_its_writers(
+    lab: LostLab,
+) -> None:
+    closed, written = (
+        await lab.ledger(entries=4, last=3),
+        await lab.ledger((0, (1, 2, 3)), entries=8),
+    )
+    back = (await lab.store.bookies())[lab.ids[1]]
+    for number, ledger in ((0, closed), (1, written)):
+        await lab.lose(number)
+        await lab.mark(ledger.ledger_id, number)
+    moved = lab.store.write_ledger
+
+    async def return_at_a_move(*asked: Any, **more: Any) -> Any:
+        lab.fleet[1].down = False
+        await lab.store.register(back)
+        return await moved(*asked, **more)
+
+    lab.store.write_ledger = return_at_a_move  # type: ignore[method-assign]
+    result = await lab.run()
+    assert (await lab.metadata(written.ledger_id)).state is LedgerState.OPEN
+    assert (result["ledgers"]["moved"], reasons(result)) == (1, ["StillUnderReplicated"])
+
+
 async def test_the_mark_of_a_deleted_ledger_goes(lab: LostLab) -> None:
     ledger = await lab.ledger(entries=3, last=2)
     await lab.mark(ledger.ledger_id, 1)
