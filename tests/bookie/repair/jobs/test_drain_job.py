@@ -521,6 +521,15 @@ async def test_two_bookies_drained_at_once_never_share_a_place(lab: DrainLab) ->
     assert (await lab.audit_without(0))["audit"]["ok"] == 25
 
 
+async def test_a_cancel_leaves_what_is_written_to_its_writers(lab: DrainLab) -> None:
+    await lab.ledger(entries=5, last=4)
+    written = await lab.ledger(entries=5)
+    await race(lab, lambda: lab.control.drain(lab.ids[0], cancel=True))
+    result = await lab.drain(0)
+    assert result["exit_code"] == 5 and reasons(result) == ["NotDraining"]
+    assert (await lab.metadata(written.ledger_id)).state is LedgerState.OPEN
+
+
 async def test_a_cancel_stops_it_between_two_batches(lab: DrainLab) -> None:
     for _ in range(9):
         await lab.ledger(entries=2, last=1)

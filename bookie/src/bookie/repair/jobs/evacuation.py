@@ -186,8 +186,13 @@ class Evacuation:
             async with slots:
                 await self._end(metadata)
 
-        await asyncio.gather(*map(end, await self._read(ledger_ids)))
-        return await self._move(ledger_ids)
+        size = self._settings.ledgers_at_once(self._engine)
+        for start in range(0, len(ledger_ids), size):
+            # A drain that was cancelled, or a bookie that is back, is no reason to cut writers off.
+            if refusal := await self._ask():
+                return refusal
+            await asyncio.gather(*map(end, await self._read(ledger_ids[start : start + size])))
+        return await self._ask() or await self._move(ledger_ids)
 
     async def _read(self, ledger_ids: Sequence[LedgerId]) -> list[LedgerMetadata]:
         """Metadata of the ledgers that exist; an unreadable ledger is not changed and is reported
