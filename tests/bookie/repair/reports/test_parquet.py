@@ -1,8 +1,10 @@
 """Result objects as tables: every finding, with its times, and the copies of every bookie."""
 
+import resource
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 from bookie.repair.reports.parquet import COPIES_SCHEMA, FINDINGS_SCHEMA, write_parquet
 from page_cases import AT_MS, NASTY, damaged, healthy
 
@@ -26,6 +28,19 @@ def test_a_file_has_the_copies_beside_it(tmp_path: Path) -> None:
     copies = pq.read_table(tmp_path / "day/audit.copies.parquet")
     assert copies.schema.equals(COPIES_SCHEMA)
     assert copies["missing"].to_pylist() == [0, 12, 0, 3]
+
+
+def test_tables_that_find_no_room_leave_those_that_are_there(tmp_path: Path) -> None:
+    write_parquet(damaged(), tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    room, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (512, most))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write_parquet(healthy(), tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, most))
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_no_findings_are_a_table_without_rows(tmp_path: Path) -> None:

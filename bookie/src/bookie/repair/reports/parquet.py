@@ -56,14 +56,22 @@ Row = dict[str, Any]
 
 def write_parquet(document: Mapping[str, Any], path: Path) -> None:
     """Into a folder as `findings.parquet` and `copies.parquet`; into a file `NAME.parquet` the
-    findings, with `NAME.copies.parquet` beside it.
+    findings, with `NAME.copies.parquet` beside it. Each appears whole or not at all.
     """
     is_file = path.suffix == ".parquet"
     findings = path if is_file else path / "findings.parquet"
     copies = path.with_suffix(".copies.parquet") if is_file else path / "copies.parquet"
     findings.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(findings_table(document), findings)
-    pq.write_table(copies_table(document), copies)
+    tables = {findings: findings_table(document), copies: copies_table(document)}
+    fresh = {final: final.with_name(f".{final.name}.new") for final in tables}
+    try:
+        for final, table in tables.items():
+            pq.write_table(table, fresh[final])
+        for final, written in fresh.items():
+            written.replace(final)
+    finally:
+        for written in fresh.values():
+            written.unlink(missing_ok=True)
 
 
 def findings_table(document: Mapping[str, Any]) -> pa.Table:
