@@ -32,6 +32,12 @@ def test_the_chart_is_one_cluster_and_nothing_else() -> None:
     assert [tree["kind"] for tree in render(CLUSTER)] == ["BookieCluster"]
 
 
+def test_a_cluster_may_be_called_what_yaml_takes_for_something_else() -> None:
+    words = ("--kube-version=1.34.0", "--namespace=007")
+    tree = yaml.safe_load(helm("template", "no", CLUSTER, *words).stdout)
+    assert (tree["metadata"]["name"], tree["metadata"]["namespace"]) == ("no", "007")
+
+
 def test_its_defaults_are_those_of_the_crd() -> None:
     spec = rendered().spec.as_dict()
     bare = {"storage": spec["storage"], **OWN_DEFAULTS}

@@ -291,6 +291,17 @@ def test_the_image_is_tag_or_digest(values: tuple[str, ...], image: str) -> None
     assert images == {image}
 
 
+@pytest.mark.parametrize("name", ["007", "1e3", "no", "null"])
+def test_a_namespace_may_be_called_what_yaml_takes_for_something_else(name: str) -> None:
+    more = ("--set=metrics.dashboards.enabled=true", "--set=replicas=2")
+    where = (f"--namespace={name}", f"--set-string=watchNamespaces={{{name}}}")
+    words = ("--kube-version=1.34.0", *EVERYTHING, *more, *where)
+    done = helm("template", name, OPERATOR, *words)
+    found = [tree["metadata"] for tree in yaml.safe_load_all(done.stdout) if tree]
+    assert {one["namespace"] for one in found if "namespace" in one} == {name}
+    assert {one["labels"]["app.kubernetes.io/instance"] for one in found} == {name}
+
+
 def test_an_uninstall_is_checked_before_anything_goes() -> None:
     job = only(render(OPERATOR), "Job")
     assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-delete"

@@ -14,8 +14,8 @@
 {{- end }}
 
 {{- define "bookie-operator.selector" -}}
-app.kubernetes.io/name: {{ include "bookie-operator.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "bookie-operator.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "bookie-operator.labels" -}}
