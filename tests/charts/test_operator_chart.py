@@ -291,6 +291,16 @@ def test_the_image_is_tag_or_digest(values: tuple[str, ...], image: str) -> None
     assert images == {image}
 
 
+@pytest.mark.parametrize("value", ["nameOverride", "fullnameOverride"])
+def test_the_check_before_an_uninstall_can_be_made_whatever_the_release_is_called(
+    value: str,
+) -> None:
+    """A Job's name is a label of its pod."""
+    job = only(render(OPERATOR, f"--set={value}={'a' * 63}"), "Job")
+    labels = job["spec"]["template"]["metadata"]["labels"].values()
+    assert max(map(len, [job["metadata"]["name"], *labels])) <= 63
+
+
 @pytest.mark.parametrize("name", ["007", "1e3", "no", "null"])
 def test_a_namespace_may_be_called_what_yaml_takes_for_something_else(name: str) -> None:
     more = ("--set=metrics.dashboards.enabled=true", "--set=replicas=2")
