@@ -77,6 +77,19 @@ async def test_a_node_that_may_not_be_read_is_asked_again(house: House) -> None:
     assert await house.look() == "boot-1"
 
 
+async def test_what_is_known_of_a_node_stays_while_the_server_is_too_busy_to_say(
+    house: House,
+) -> None:
+    await house.settle()
+    house.api.is_away = True
+    assert await house.look(AGAIN_AFTER) == "boot-1"
+    house.boot("boot-2")
+    house.restarts += 1
+    assert await house.look() is None, "of what its containers have started on since"
+    house.api.is_away = False
+    assert await house.look() == "boot-2"
+
+
 async def test_a_node_without_pods_is_forgotten(house: House) -> None:
     await house.settle()
     assert await house.nodes.of([]) == {}

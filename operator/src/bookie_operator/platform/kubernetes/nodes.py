@@ -6,12 +6,11 @@ its containers as well, so it is asked in every pass while its pods are new ther
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from bookie.errors import BookieError
+from bookie.errors import BookieError, UnavailableError
 
 from bookie_operator.platform.kubernetes.api import NODE, Api, Object
 
@@ -59,13 +58,20 @@ class Nodes:
         before, self._known = self._known, {}
         for node, containers in sorted(_containers_by_node(pods).items()):
             known = before.get(node)
-            if known is not None and known.containers == containers and _may_rest(known, now):
+            if known is not None and known.containers != containers:
+                known = None
+            if known is not None and _may_rest(known, now):
                 self._known[node] = known
                 continue
-            since = known.since if known and known.containers == containers else now
-            with suppress(BookieError):  # a hint for people; no right, no hint
+            since = known.since if known is not None else now
+            try:
                 found = await self._api.get(NODE, node)
                 self._known[node] = _Known(_node(found), containers, since, now)
+            except UnavailableError:  # what is known of it is no less true
+                if known is not None:
+                    self._known[node] = known
+            except BookieError:  # a hint for people; no right, no hint
+                pass
         return {name: known.node for name, known in self._known.items()}
 
 
