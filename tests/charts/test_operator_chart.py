@@ -405,6 +405,17 @@ async def test_a_monitor_finds_the_pods_that_the_operator_makes(of: str, name: s
     assert spec["namespaceSelector"] == {"any": True}
 
 
+@pytest.mark.parametrize("values", [(), ("--set=metrics.bookies.tlsConfig.serverName=demo",)])
+def test_bookies_whose_figures_are_under_tls_are_scraped_so(values: tuple[str, ...]) -> None:
+    [plain] = monitor("bookies")["spec"]["podMetricsEndpoints"]
+    [secure] = monitor("bookies", "--set=metrics.bookies.scheme=https", *values)["spec"][
+        "podMetricsEndpoints"
+    ]
+    expected = {"serverName": "demo"} if values else {"insecureSkipVerify": True}
+    assert (plain["scheme"], "tlsConfig" in plain) == ("http", False)
+    assert (secure["scheme"], secure["tlsConfig"]) == ("https", expected)
+
+
 def test_with_named_namespaces_pods_are_found_there() -> None:
     spec = monitor("zookeeper", "--set=watchNamespaces={one,two}")["spec"]
     assert spec["namespaceSelector"] == {"matchNames": ["one", "two"]}
