@@ -1,5 +1,6 @@
 """A bookie that is held back keeps its settings, whatever is done to its objects."""
 
+import pytest
 from bookie_operator.model.cluster import ClusterSpec
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import JobKind
@@ -43,6 +44,22 @@ async def test_a_set_that_somebody_took_away_is_back_as_it_was() -> None:
     lab.controllers.settle(2)
     assert lab.api.find(POD, POD_0) is None
     assert await started_as_before(lab) == OLD_IMAGE
+
+
+@pytest.mark.parametrize(
+    "data", [None, {}, {"bookie.yaml": "["}, {"bookie.yaml": "a: b"}, {"bookie.yaml": "journal: 1"}]
+)
+async def test_a_set_that_somebody_gave_other_settings_gets_the_specs(data: Object | None) -> None:
+    lab = await held_back()
+    lab.api.put(CONFIG_MAP, {"metadata": {"name": "theirs"}} | ({"data": data} if data else {}))
+
+    def stop_with_theirs(tree: Object) -> None:
+        tree["spec"]["replicas"] = 0
+        tree["spec"]["template"]["spec"]["volumes"][0]["configMap"]["name"] = "theirs"
+
+    lab.api.edit(STATEFUL_SET, SET_0, stop_with_theirs)
+    lab.controllers.settle(2)
+    assert await started_as_before(lab) == "new:1"
 
 
 async def test_a_set_that_somebody_changed_is_put_back() -> None:

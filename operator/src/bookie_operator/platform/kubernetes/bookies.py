@@ -7,10 +7,10 @@ that a container that restarts by itself keeps the settings it had: only the pla
 from collections.abc import Mapping
 from typing import Any, Final
 
-import yaml
 from bookie.ids import BookieId
 from bookie.pods import ADVERTISED_FILE, RACK_FILE, container_security
 from bookie.tls.principals import Role
+from bookie.yaml_text import parse_yaml
 
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.pod_options import Scheduling
@@ -150,9 +150,13 @@ def settings_of(stateful_set: Object) -> str:
 
 
 def volumes_named(settings: Object) -> set[str]:
-    """Uids of the volumes that the settings of this ConfigMap are for."""
-    tree = yaml.safe_load(settings["data"][SETTINGS_FILE])
-    return {str(disk.get("volumeUid")) for disk in (tree["journal"], *tree["ledgers"])}
+    """Uids of the volumes that the settings of this ConfigMap are for; none, where these are not a
+    bookie's: people may have a StatefulSet name any ConfigMap."""
+    try:
+        [tree] = parse_yaml(settings["data"][SETTINGS_FILE])
+        return {str(disk.get("volumeUid")) for disk in (tree["journal"], *tree["ledgers"])}
+    except (KeyError, TypeError, AttributeError, ValueError):
+        return set()
 
 
 def bookie_selector(cluster: str, bookie_id: BookieId) -> dict[str, str]:
