@@ -120,7 +120,8 @@ def keeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedZooKeep
 @pytest.fixture(scope="module")
 def exposed(keeper: EmbeddedZooKeeper) -> set[str]:
     """Every figure that a bookie, an operator or a ZooKeeper has."""
-    ours: list[Collector] = [BookieCollector(BookieState(ME), Gauges()), OperatorMetrics().registry]
+    booted = Gauges(1, True, 0, 0, 0, 0)
+    ours: list[Collector] = [BookieCollector(BookieState(ME), booted), OperatorMetrics().registry]
     families = [family for one in ours for family in one.collect()]
     theirs = exposition(ask(("127.0.0.1", keeper.port), b"mntr"))
     return {

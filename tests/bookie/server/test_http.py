@@ -37,6 +37,15 @@ async def test_a_booting_bookie_is_alive_and_not_ready(idle_server: ServerLab) -
     assert status == 503 and text.startswith("BOOTING: waiting for the metadata store")
 
 
+async def test_what_only_a_boot_finds_out_is_no_figure_before(idle_server: ServerLab) -> None:
+    idle_server.metadata.is_out = True
+    bookie = idle_server.begin()
+    await idle_server.until(lambda: bool(bookie.state.message))
+    found = await metrics(idle_server)
+    unknown = {f"bookie_{name}" for name in ("limbo_ledgers", "unchecked_ledgers", "boot_clean")}
+    assert not {*unknown, "bookie_boot_epoch"} & found.keys() and found["bookie_ready"] == 0
+
+
 async def test_a_refused_bookie_says_why(server: ServerLab) -> None:
     await server.stop()
     server.overwrite(server.directories[0] / "STAMP", b"{")

@@ -32,14 +32,16 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class Gauges:
-    """Figures of the storage at this moment. `free_bytes`: by path of the directory."""
+    """Figures of the storage at this moment; None until a boot has ended: then they are not known,
+    and are not exported. `free_bytes`: by path of the directory.
+    """
 
-    boot_epoch: int = 0
-    boot_clean: bool = True
-    limbo_ledgers: int = 0
-    unchecked_ledgers: int = 0
-    noted_ledgers: int = 0
-    unflushed_bytes: int = 0
+    boot_epoch: int | None = None
+    boot_clean: bool | None = None
+    limbo_ledgers: int | None = None
+    unchecked_ledgers: int | None = None
+    noted_ledgers: int | None = None
+    unflushed_bytes: int | None = None
     free_bytes: Mapping[str, int] | None = None
     syncs: Mapping[tuple[str, str], Durations] = field(default_factory=dict)
     """Durations of syncs, by stream and directory."""
@@ -140,7 +142,8 @@ class BookieCollector(Collector):
             ("ledgers_missing", "Ledgers held, not in the metadata", self._state.ledgers_missing),
             ("tombstones", "Collected ledgers that stay fenced", self._state.tombstones),
         ):
-            yield GaugeMetricFamily(f"bookie_{name}", text, value=float(value))
+            if value is not None:
+                yield GaugeMetricFamily(f"bookie_{name}", text, value=float(value))
         wires = GaugeMetricFamily(
             "bookie_stock_connections", "Open connections of stock clients", labels=["wire"]
         )
