@@ -203,6 +203,16 @@ def test_what_never_was_fires_by_the_age_of_the_cluster(
     judged(promtool, rule_file, rest | {CREATED: "7100x200"}, [])
 
 
+def test_a_pod_that_was_made_again_is_the_same_bookie(promtool: str, rule_file: Path) -> None:
+    series = {name: values for name, values in WELL.items() if "bookie_boot_" not in name}
+    for epoch in range(1, 5):  # each at another address, for ten minutes
+        before, after = 80 + 10 * epoch, 9 if epoch < 4 else 60
+        of = f'{POD},instance="10.0.0.{epoch}:8080"}}'
+        series[f"bookie_boot_epoch{of}"] = f"_x{before} {epoch}x{after} stale"
+        series[f"bookie_boot_clean{of}"] = f"_x{before} 0x{after} stale"
+    judged(promtool, rule_file, series, ["BookieRestartsUncleanly"])
+
+
 def test_a_zookeeper_at_rest_syncs_nothing_and_is_not_slow(promtool: str, rule_file: Path) -> None:
     still = {f"fsynctime_sum{KEEPER}": "500x200", f"fsynctime_count{KEEPER}": "1x200"}
     judged(promtool, rule_file, WELL | still, [])
