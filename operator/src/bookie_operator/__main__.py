@@ -16,6 +16,7 @@ import click
 from bookie.completion import completion
 from bookie.errors import BookieError, SettingsError
 from bookie.ids import BookieId
+from bookie.program import Program
 from bookie.seconds import Seconds
 from rich.console import Console
 
@@ -50,8 +51,7 @@ Params = ParamSpec("Params")
 
 
 def errors_shown(command: Callable[Params, int | None]) -> Callable[Params, None]:
-    """Print our own errors as messages with an exit code; any other exception is a bug and is
-    shown."""
+    """Print our own errors as messages with an exit code; `Program` knows what else is no bug."""
 
     @wraps(command)
     def run(*args: Params.args, **kwargs: Params.kwargs) -> None:
@@ -79,7 +79,7 @@ def in_directory(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="bookie-operator")
 def main() -> None:
     """Run clusters of bookies, on Kubernetes or on this machine.

@@ -18,4 +18,6 @@ def main() -> None:
             raise
         click.echo(f"error: {sentence}", err=True)
         sys.exit(Exit.ERROR)
+    except KeyboardInterrupt:
+        sys.exit(Exit.INTERRUPTED)
     run()

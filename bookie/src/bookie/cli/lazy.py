@@ -1,20 +1,18 @@
-"""Command groups that import a command's module only when it runs, and how the program ends.
+"""Command groups that import a command's module only when it runs.
 
 `bookie serve` is a long-running process: it must not load the client, repair and audit.
 """
 
 import importlib
 import os
-import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from typing import Any, NoReturn
+from collections.abc import Mapping
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from bookie.exit_codes import Exit
 from bookie.extras import needs_extra
+from bookie.program import Program
 
 
 class LazyGroup(click.Group):
@@ -46,28 +44,8 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, self._lazy[name][1]) for name in self.list_commands(ctx)])
 
 
-class Program(LazyGroup):
-    """The outermost group: Ctrl-C or a closed pipe ends it without a traceback, with its own
-    code."""
-
-    def main(  # type: ignore[override]
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        *,
-        standalone_mode: bool = True,
-        **extra: Any,
-    ) -> Any:
-        try:
-            code = super().main(args, prog_name, standalone_mode=False, **extra)
-        except click.ClickException as error:
-            error.show()
-            code = error.exit_code
-        except (click.Abort, KeyboardInterrupt):
-            code = Exit.INTERRUPTED
-        if not standalone_mode:
-            return code
-        sys.exit(code if isinstance(code, int) else Exit.OK)
+class LazyProgram(LazyGroup, Program):
+    """The outermost group."""
 
     def invoke(self, ctx: click.Context) -> Any:
         # Keeps grpc from writing to the terminal: we get its errors as exceptions anyway.
@@ -79,14 +57,3 @@ class Program(LazyGroup):
             if not sentence:
                 raise
             raise click.ClickException(sentence) from None
-        except BrokenPipeError:
-            _end_without_reader()
-
-
-def _end_without_reader() -> NoReturn:
-    """Send buffered output to /dev/null, so that Python prints no error about it at exit."""
-    with suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
-    raise click.exceptions.Exit(Exit.CLOSED_PIPE)

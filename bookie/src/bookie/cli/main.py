@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from bookie.cli.lazy import Program
+from bookie.cli.lazy import LazyProgram
 from bookie.tls.environment import DIRECTORY_VARIABLE
 
 COMMANDS: Final = {
@@ -56,7 +56,9 @@ COMMANDS: Final = {
 }
 
 
-@click.group(cls=Program, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyProgram, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(package_name="bookie-operator")
 @click.option(
     "--tls",

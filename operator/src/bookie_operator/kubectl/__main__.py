@@ -13,6 +13,7 @@ from typing import Any
 import click
 from bookie.errors import BadRequestError
 from bookie.ledger_selector import LedgerSelector, parse_selector
+from bookie.program import Program
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -41,7 +42,7 @@ from bookie_operator.status_tree.answers import show
 from bookie_operator.status_tree.tree import cluster_tree
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="bookie-operator")
 @kubectl_flags
 def plugin() -> None:

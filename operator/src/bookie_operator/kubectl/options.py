@@ -51,8 +51,8 @@ def kubectl_flags(command: Command) -> Command:
 def with_kubectl(command: Command) -> Command:
     """Accept kubectl's flags among the command's own, and give the command a `Kubectl` with them.
 
-    The command returns its exit code. Our own errors are printed as messages; any other exception
-    is a bug and is shown.
+    The command returns its exit code. Our own errors are printed as messages; `Program` knows what
+    else is no bug.
     """
 
     @wraps(command)
@@ -67,8 +67,6 @@ def with_kubectl(command: Command) -> Command:
         except BookieError as error:
             click.echo(f"error: {error}", err=True)
             sys.exit(Exit.FAILED)
-        except KeyboardInterrupt:
-            sys.exit(Exit.INTERRUPTED)
         sys.exit(code or Exit.DONE)
 
     return _flagged(run)
