@@ -20,6 +20,8 @@ from bookie.metadata.store import StoredBoot
         "zk://host:2181/",
         "zk://host:2181,/ledgers",
         "zk://host:2181/a//b",
+        "zk://host:99999/ledgers",
+        "zk://host:2181,other:0/ledgers",
         "zk://::1:2181/ledgers",
         "zk://[::1]/ledgers",
         "zk://[::1]:2181,/ledgers",

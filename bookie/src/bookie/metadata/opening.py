@@ -24,6 +24,7 @@ HOST: Final = r"([^,/:\[\]]+|\[[0-9a-fA-F:.]+\]):\d{1,5}"
 """A name, an IPv4 address, or an IPv6 address in brackets, with a port."""
 LOGIN_VARIABLE: Final = "BOOKIE_ZOOKEEPER__CREDENTIALS_FILE"
 HOSTS: Final = re.compile(rf"{HOST}(,{HOST})*")
+PORT: Final = re.compile(r":(\d+)(?:,|$)")
 
 
 async def open_store(url: str, *, settings: ZooKeeperSettings | None = None) -> MetadataStore:
@@ -50,7 +51,8 @@ def check_url(url: str) -> None:
     """Raise SettingsError when the URL is malformed; it does not connect."""
     scheme, _, rest = url.partition("://")
     hosts, slash, _path = rest.partition("/")
-    is_ensemble = scheme in (PLAIN, TLS) and slash and HOSTS.fullmatch(hosts)
+    has_ports = all(0 < int(port) < 2**16 for port in PORT.findall(hosts))
+    is_ensemble = scheme in (PLAIN, TLS) and slash and HOSTS.fullmatch(hosts) and has_ports
     if not is_ensemble and not (scheme == "memory" and rest):
         raise _not_a_url(url)
 
