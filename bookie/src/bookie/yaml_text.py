@@ -1,8 +1,9 @@
 """Parse YAML that others wrote: whatever it contains, the result is values or a ValueError.
 
 The safe schema of PyYAML creates no Python objects, but that is not enough: nested aliases can turn
-a kilobyte into more nodes than there are atoms, deep nesting exhausts the stack, and a tag on an
-unsuitable value raises an arbitrary error.
+a kilobyte into more nodes than there are atoms, deep nesting exhausts the stack, a tag on an
+unsuitable value raises an arbitrary error, and of a key that stands there twice the first value is
+lost without a word.
 """
 
 from typing import Any, Final
@@ -57,6 +58,7 @@ class _Loader(yaml.SafeLoader):
             self._refuse_if(id(node) not in self._sizes, "an alias stands in what it names")
             self._size += self._sizes[id(node)]
         else:
+            self._refuse_twice(node)
             text = node.value if isinstance(node, yaml.ScalarNode) else ""
             self._size += 1 + len(text)
             self._sizes[id(node)] = self._size - before
@@ -66,6 +68,18 @@ class _Loader(yaml.SafeLoader):
     def construct_yaml_int(self, node: Any) -> int:
         self._refuse_if(len(node.value) > YAML_DIGITS_MAX, "a number has too many digits")
         return int(super().construct_yaml_int(node))
+
+    def _refuse_twice(self, node: Any) -> None:
+        keys = node.value if isinstance(node, yaml.MappingNode) else ()
+        seen: set[tuple[str, str]] = set()
+        for key, _value in keys:
+            if isinstance(key, yaml.ScalarNode):
+                name = (key.tag, key.value)
+                line = key.start_mark.line + 1
+                self._refuse_if(
+                    name in seen, f"{key.value} stands there twice, again in line {line}"
+                )
+                seen.add(name)
 
     def _refuse_if(self, is_wrong: bool, why: str) -> None:
         if is_wrong:
