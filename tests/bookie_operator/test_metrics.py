@@ -168,3 +168,13 @@ async def test_an_operator_whose_loop_hangs_is_unhealthy(
     assert (await get("/healthz")) == (503, "no pass for more than 300 s: ns/demo\n")
     metrics.forget("ns", "demo")
     assert (await get("/healthz"))[0] == 200
+
+
+async def test_a_first_pass_that_does_not_end_is_stuck(
+    metrics: OperatorMetrics, get: Get, clock: Clock
+) -> None:
+    metrics.found("ns", "demo", at(0))
+    assert (await get("/healthz"))[0] == 200
+    clock.now += STUCK_AFTER_S + 1
+    code, text = await get("/healthz")
+    assert code == 503 and "ns/demo" in text

@@ -66,7 +66,7 @@ class OperatorMetrics:
         self._passes = self._counter("passes", "Passes over a cluster", "result")
         self._actions = self._counter("actions", "Actions carried out", "type")
         self._seen: dict[tuple[str, str], float] = {}
-        """When the last pass of each cluster ended, by `clock`."""
+        """When the last pass of each cluster ended, or it was found, by `clock`."""
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(f"bookie_operator_{name}", text, (*_CLUSTER, *labels), registry=self.registry)
@@ -79,6 +79,7 @@ class OperatorMetrics:
     def found(self, namespace: str, cluster: str, created_at: datetime) -> None:
         """Record that the operator runs this cluster, and when the cluster was created."""
         self._created.labels(namespace, cluster).set(created_at.timestamp())
+        self._seen.setdefault((namespace, cluster), self._clock())
 
     def passed(self, namespace: str, cluster: str, *, is_failed: bool) -> None:
         """Record that a pass ended. A failed one only shows that the loop still runs."""
