@@ -10,6 +10,7 @@ from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.incidents import Incident, IncidentOutcome
 from bookie_operator.page.document import POLICY, content, document
 from bookie_operator.page.markup import line_of
+from bookie_operator.page.shown import Unreadable
 from bookie_operator.page.timeline import BAR_LEAST, NAMES, WIDTH, timeline
 from bookie_operator.status_tree.tree import (
     blocked_lines,
@@ -53,6 +54,13 @@ def test_the_page_says_what_the_tree_says(name: str) -> None:
     lines += undecided_lines(status, wide=True)
     lines += [incident_line(one, NOW) for one in status.incidents]
     assert [line.plain for line in lines if line.plain not in text] == []
+
+
+def test_every_cluster_has_its_own_place_on_the_page() -> None:
+    names = [("a", "b-c"), ("a-b", "c"), ("", "a-b-c")]
+    text = content([Unreadable(*name, "no spec") for name in names], now=NOW)
+    places = re.findall(r'<article id="([^"]*)"', text)
+    assert len({*places}) == len(names) and places == re.findall(r'href="#([^"]*)"', text)
 
 
 def test_a_bookie_that_lost_entries_says_so_in_its_row() -> None:

@@ -80,7 +80,10 @@ async def test_the_key_of_the_address_becomes_a_cookie_that_scripts_do_not_see(
     assert shown.status == 200 and "bookie-1" in await shown.text()
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8088", "127.0.0.1.evil.example"])
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:8088", "127.0.0.1.evil.example", "a b:c", "localhost:99999"],
+)
 async def test_a_request_for_another_host_is_refused(visitor: Visitor, host: str) -> None:
     answer = await visitor.asks(f"/content?key={KEY}", Host=host)
     assert answer.status == 403 and "bookie-1" not in await answer.text()
@@ -97,6 +100,12 @@ async def test_every_answer_forbids_to_frame_to_store_and_to_run(
 ) -> None:
     answer = await visitor.asks(path)
     assert HEADERS.items() <= answer.headers.items()
+
+
+@pytest.mark.parametrize("path", ["/nothing", f"/nothing?key={KEY}"])
+async def test_what_is_not_there_forbids_the_same(visitor: Visitor, path: str) -> None:
+    answer = await visitor.asks(path)
+    assert answer.status in (403, 404) and HEADERS.items() <= answer.headers.items()
 
 
 async def test_nothing_can_be_changed(visitor: Visitor) -> None:

@@ -73,7 +73,7 @@ def _name_of(one: Shown) -> tuple[str, str]:
 
 
 def _id_of(one: Shown) -> str:
-    return escaped("-".join(filter(None, _name_of(one))))
+    return escaped("/".join(filter(None, _name_of(one))))
 
 
 def _head(one: Shown) -> str:

@@ -66,7 +66,7 @@ def application(source: Source, *, key: str) -> web.Application:
 def _guard(key: str) -> Middleware:
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-        host = request.url.host or ""
+        host = _host(request)
         if host not in HOSTS:
             return _refused(f"this page is for this machine: found host {host}, expected localhost")
         given = request.query.get(KEY) or request.cookies.get(_cookie(request), "")
@@ -76,10 +76,21 @@ def _guard(key: str) -> Middleware:
             answer = await handler(request)
         except BookieError as error:
             answer = web.Response(status=503, text=f"{error}\n")
+        except web.HTTPException as error:  # no such page, or a method that changes something
+            error.headers.update(HEADERS)
+            raise
         answer.headers.update(HEADERS)
         return answer
 
     return guard
+
+
+def _host(request: web.Request) -> str:
+    """The name that was asked for; what is no name is given as it came."""
+    try:
+        return request.url.host or ""
+    except ValueError:
+        return request.host
 
 
 def _cookie(request: web.Request) -> str:
