@@ -14,6 +14,7 @@ from typing import Final
 from bookie.ids import BookieId
 
 from bookie_operator.errors import LocalError
+from bookie_operator.local.stored import stored_cluster
 from bookie_operator.model.base import whole_milliseconds
 from bookie_operator.model.bookie_status import BookieState
 from bookie_operator.model.cluster import BookieCluster
@@ -60,8 +61,7 @@ def take_down(folders: LocalFolders, *, report: Report) -> bool:
     """Stop jobs, bookies and ZooKeeper; the caller holds the operator's lock."""
     for job in _jobs(folders):
         send(job, signal.SIGKILL, group=True)
-    tree = read_json(folders.status_file)
-    cluster = BookieCluster.model_validate(tree) if tree else None
+    cluster = _last_known(folders, report)
     grace_s = float(cluster.spec.grace_period_seconds) if cluster else GRACE_DEFAULT_S
     running = running_bookies(folders)
     with ThreadPoolExecutor(max_workers=max(1, len(running))) as pool:
@@ -79,6 +79,16 @@ def take_down(folders: LocalFolders, *, report: Report) -> bool:
     if cluster is not None:
         write_json(folders.status_file, _stopped(cluster).as_dict())
     return clean
+
+
+def _last_known(folders: LocalFolders, report: Report) -> BookieCluster | None:
+    """None: nothing was published, or what there is cannot be read; the fleet is stopped without
+    it."""
+    try:
+        return stored_cluster(folders)
+    except LocalError as error:
+        report(f"{error}; bookies have {GRACE_DEFAULT_S:.0f} s to stop")
+        return None
 
 
 def running_bookies(folders: LocalFolders) -> dict[BookieId, ProcessId]:

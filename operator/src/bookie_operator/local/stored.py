@@ -5,8 +5,11 @@ import time
 from pathlib import Path
 from typing import Final
 
+from pydantic import ValidationError
+
 from bookie_operator.errors import LocalError
 from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.manifest import mistakes_of
 from bookie_operator.platform.folders import LocalFolders, operator_pid, read_json
 from bookie_operator.status_tree.ages import span
 
@@ -18,9 +21,20 @@ STALE_AFTER_S: Final = 30.0
 
 
 def stored_cluster(folders: LocalFolders) -> BookieCluster | None:
-    """The cluster that was last published in this directory; None = none was ever started."""
+    """The cluster that was last published in this directory; None = none was ever started.
+
+    LocalError: the file is there and holds no cluster.
+    """
     tree = read_json(folders.status_file)
-    return BookieCluster.model_validate(tree) if tree is not None else None
+    if tree is None:
+        return None
+    try:
+        return BookieCluster.model_validate(tree)
+    except ValidationError as error:
+        why = "; ".join(mistakes_of(BookieCluster, error))
+        raise LocalError(
+            f"{folders.status_file} holds no BookieCluster: {why}: move it away to go on"
+        ) from error
 
 
 def known_cluster(folders: LocalFolders) -> BookieCluster:
