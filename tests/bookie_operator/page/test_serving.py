@@ -1,7 +1,9 @@
 """Who is served the page: its own person on this machine, and no site that a browser shows."""
 
+import asyncio
 import socket
-from collections.abc import AsyncIterator, Sequence
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 import pytest
 from aiohttp import ClientResponse
@@ -115,6 +117,37 @@ async def test_nothing_can_be_changed(visitor: Visitor) -> None:
 async def test_what_is_shown_is_what_the_source_says_now(visitor: Visitor, source: Source) -> None:
     source.clusters = []
     assert "no BookieCluster" in await (await visitor.asks(f"/content?key={KEY}")).text()
+
+
+class Noted(list[BookieCluster]):
+    """Clusters that note which threads went through them, and how often."""
+
+    def __init__(self, *clusters: BookieCluster) -> None:
+        super().__init__(clusters)
+        self.threads: list[int] = []
+
+    def __iter__(self) -> Iterator[BookieCluster]:
+        self.threads.append(threading.get_ident())
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("path", ["/", "/content"])
+async def test_a_large_page_is_not_drawn_where_everything_else_waits_for_it(
+    source: Source, path: str
+) -> None:
+    source.clusters = noted = Noted(cluster_of("limbo"))
+    async with TestClient(TestServer(application(source, key=""))) as client:
+        assert "bookie-1" in await (await client.get(path)).text()
+    assert noted.threads and threading.get_ident() not in noted.threads
+
+
+async def test_what_the_source_said_once_is_drawn_once(source: Source) -> None:
+    source.clusters = noted = Noted(cluster_of("limbo"))
+    async with TestClient(TestServer(application(source, key=""))) as client:
+        await client.get("/content")
+        drawn = len(noted.threads)
+        await asyncio.gather(*(client.get("/content") for _ in range(3)))
+    assert len(noted.threads) == drawn
 
 
 async def test_a_source_that_fails_says_why(visitor: Visitor, source: Source) -> None:
