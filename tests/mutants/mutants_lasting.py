@@ -2,12 +2,13 @@
 
 from typing import Final
 
-from mutant import Mutant, planted
+from mutant import Mutant, Patch, planted
 
 BOOKIE: Final = "bookie/src/bookie/"
 OPERATOR: Final = "operator/src/bookie_operator/"
 T: Final = "tests/bookie/"
 P: Final = "tests/bookie_operator/"
+REREPLICATION: Final = T + "repair/jobs/test_rereplication_job.py::"
 LASTS: Final = ("a hindrance that has passed still counts",)
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
@@ -116,5 +117,65 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             T + "server/test_slept.py::"
             "test_an_add_is_not_acknowledged_by_who_slept_beyond_its_lease",
         ),
+    ),
+    planted(
+        "a re-replication clears a mark over copies that an earlier run could not sync",
+        stands_for=("limbo cleared before copies are synced",),
+        file=BOOKIE + "repair/jobs/rereplication_job.py",
+        old="{i: ours.intersection(members(one.value)) for i, one in found.items()}",
+        new="{one.ledger_id: ours.intersection(one.touched) for one in outcomes}",
+        tests=(REREPLICATION + "test_a_mark_stays_while_unsynced_copies_could_be_lost",),
+    ),
+    planted(
+        "a re-replication replaces who came back while others were replaced",
+        stands_for=("a writer that could go on is cut off",),
+        file=BOOKIE + "repair/jobs/rereplication_job.py",
+        old="            if bookie_id in await self._cluster.store.bookies():\n"
+        "                continue  # it came back meanwhile, and its writers are not cut off\n",
+        new="",
+        tests=(
+            REREPLICATION
+            + "test_a_bookie_that_came_back_while_others_were_replaced_keeps_its_writers",
+        ),
+    ),
+    planted(
+        "a drain that was cancelled still ends what is written",
+        stands_for=("a writer that could go on is cut off",),
+        file=BOOKIE + "repair/jobs/evacuation.py",
+        old="            if refusal := await self._ask():\n"
+        "                return refusal\n"
+        "            await asyncio.gather(*map(end",
+        new="            await asyncio.gather(*map(end",
+        tests=(
+            T
+            + "repair/jobs/test_drain_job.py::test_a_cancel_leaves_what_is_written_to_its_writers",
+        ),
+    ),
+    planted(
+        "a job is seen without the report that it has just left",
+        stands_for=LASTS,
+        file=OPERATOR + "platform/kubernetes/job_view.py",
+        old="        listed_jobs = await self._api.list(JOB, self._chosen)\n",
+        new="",
+        also=(
+            Patch(
+                OPERATOR + "platform/kubernetes/job_view.py",
+                "        pods = await self._api.list(POD, self._chosen)\n",
+                "        pods = await self._api.list(POD, self._chosen)\n"
+                "        listed_jobs = await self._api.list(JOB, self._chosen)\n",
+            ),
+        ),
+        tests=(
+            P + "platform/test_kubernetes_jobs.py::"
+            "test_a_job_that_ends_while_jobs_are_listed_has_its_report",
+        ),
+    ),
+    planted(
+        "what a bookie said counts until the clock has caught up",
+        stands_for=LASTS,
+        file=OPERATOR + "observe.py",
+        old="if not timedelta() <= now - last.at <= REMEMBERED_MAX:",
+        new="if now - last.at > REMEMBERED_MAX:",
+        tests=(P + "test_reconcile.py::test_a_clock_that_goes_back_keeps_no_old_answer",),
     ),
 )

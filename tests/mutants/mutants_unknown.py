@@ -93,4 +93,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             "test_a_bookie_that_does_not_say_what_it_holds_may_have_a_record",
         ),
     ),
+    planted(
+        "figures of a bookie that boots say that nothing is in limbo",
+        stands_for=UNSEEN,
+        file=BOOKIE + "server/http.py",
+        old="    limbo_ledgers: int | None = None\n",
+        new="    limbo_ledgers: int | None = 0\n",
+        tests=(T + "server/test_http.py::test_what_only_a_boot_finds_out_is_no_figure_before",),
+    ),
 )
