@@ -24,7 +24,7 @@ from bookie_operator.errors import LocalError
 from bookie_operator.local import faults
 from bookie_operator.local.down import GRACE_DEFAULT_S
 from bookie_operator.local.down import down as take_all_down
-from bookie_operator.local.environment import exports
+from bookie_operator.local.environment import exports, metadata_url
 from bookie_operator.local.live_view import LiveScreen, PlainScreen, cluster_view, what_to_decide
 from bookie_operator.local.stored import (
     known_cluster,
@@ -300,7 +300,8 @@ def page(directory: Path) -> None:
 @errors_shown
 def metadata(directory: Path) -> None:
     """Print the address of the metadata store, for `bookie --metadata` and for clients."""
-    click.echo(known_cluster(LocalFolders(directory)).status.metadata.url)
+    folders = LocalFolders(directory)
+    click.echo(metadata_url(folders, known_cluster(folders)))
 
 
 @local.command()

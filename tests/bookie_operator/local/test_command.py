@@ -110,6 +110,13 @@ def test_a_pass_without_news_makes_the_status_younger(tmp_path: Path) -> None:
         assert why_not_current(folders) == ""
 
 
+@pytest.mark.parametrize("command", ["metadata", "env"])
+def test_a_store_without_an_address_is_told(tmp_path: Path, command: str) -> None:
+    write_json(LocalFolders(tmp_path).status_file, cluster().as_dict())
+    done = run("local", command, "--dir", str(tmp_path))
+    assert done.exit_code == 1 and "found no address of a metadata store" in done.output
+
+
 def test_status_as_a_table_names_bookies_and_conditions(tmp_path: Path) -> None:
     stored(tmp_path)
     done = run("local", "status", "--dir", str(tmp_path))

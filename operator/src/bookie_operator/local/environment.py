@@ -14,6 +14,16 @@ from bookie_operator.platform.local_credentials import client_environment
 from bookie_operator.platform.named_secrets import login_secret
 
 
+def metadata_url(folders: LocalFolders, cluster: BookieCluster) -> str:
+    """LocalError while the store has no address yet."""
+    if not cluster.status.metadata.url:
+        raise LocalError(
+            f"found no address of a metadata store in {folders.status_file}, expected a cluster "
+            "that is up: `bookie-operator local wait` waits for it"
+        )
+    return cluster.status.metadata.url
+
+
 def exports(folders: LocalFolders, cluster: BookieCluster) -> str:
     """Lines for `eval`: the metadata store, with TLS this person's credentials, and the fleet's
     ZooKeeper user if it has one.
@@ -21,12 +31,7 @@ def exports(folders: LocalFolders, cluster: BookieCluster) -> str:
     LocalError while the store has no address yet, and when TLS is in force but this person has no
     credentials.
     """
-    if not cluster.status.metadata.url:
-        raise LocalError(
-            f"found no address of a metadata store in {folders.status_file}, expected a cluster "
-            "that is up: `bookie-operator local wait` waits for it"
-        )
-    variables = {"BOOKIE_METADATA": cluster.status.metadata.url}
+    variables = {"BOOKIE_METADATA": metadata_url(folders, cluster)}
     clients = TlsMode(cluster.status.tls.clients) if cluster.status.tls else TlsMode.OFF
     if clients is not TlsMode.OFF:
         folder = person_folder(folders.tls, user_name())
