@@ -206,7 +206,8 @@ def _resource(name: str, kind: str) -> Iterator[str]:
 
 def _metrics() -> Iterator[str]:
     yield FIGURES
-    shown = BookieCollector(BookieState("bookie"), Gauges(certificate_ends_s=0.0)).collect()
+    booted = Gauges(1, True, 0, 0, 0, 0, certificate_ends_s=0.0)
+    shown = BookieCollector(BookieState("bookie"), booted).collect()
     yield "## A bookie\n\nPort `ports.http`, 8080.\n\n"
     yield from _figures((one, one._labelnames) for one in shown)
     yield "## The operator\n\nPort 8080; locally the one of `local up --metrics-port`.\n\n"
