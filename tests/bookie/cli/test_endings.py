@@ -11,6 +11,7 @@ import pytest
 from bookie.cli.main import main
 from bookie.exit_codes import Exit
 from bookie.metadata.session import CLOSE_WAIT_S, ZooKeeperSettings
+from bookie.tls.environment import DIRECTORY_VARIABLE
 from cli_lab import command_paths
 from click.testing import CliRunner
 
@@ -38,6 +39,14 @@ def test_every_command_that_answers_knows_json(path: tuple[str, ...]) -> None:
 def test_a_list_of_commands_shows_whole_sentences() -> None:
     shown = CliRunner().invoke(main, ["ledger", "--help"]).stdout.partition("Commands:")[2]
     assert shown and "..." not in shown
+
+
+def test_processes_that_a_command_starts_find_the_credentials_that_it_was_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(DIRECTORY_VARIABLE, "elsewhere")
+    main.main(["--tls", "here", "completion", "bash"], standalone_mode=False)
+    assert os.environ[DIRECTORY_VARIABLE] == "here"
 
 
 @pytest.mark.parametrize("words", [["nothing"], ["ledger", "nothing"], ["ledger", "info"]])

@@ -156,6 +156,13 @@ def test_a_template_that_is_none_is_refused(given: str) -> None:
 
 
 @pytest.mark.parametrize("name", REQUIRED)
+def test_a_driver_without_what_it_needs_is_refused_by_name(name: str) -> None:
+    environ = {key: value for key, value in ENVIRONMENT.items() if key != name}
+    with pytest.raises(SettingsError, match=name):
+        DriverPod.from_environment(environ)
+
+
+@pytest.mark.parametrize("name", REQUIRED)
 def test_the_engine_is_refused_where_it_cannot_run_and_says_what_is_missing(name: str) -> None:
     environ = {key: value for key, value in ENVIRONMENT.items() if key != name}
     assert name in (driver_obstacle(environ) or "")

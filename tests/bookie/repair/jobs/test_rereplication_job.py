@@ -243,6 +243,17 @@ async def test_a_mark_stays_while_its_ledger_lacks_a_copy(lab: LostLab) -> None:
     assert result["exit_code"] != 0 and result["marks"]["cleared"] == 0
 
 
+async def test_a_mark_stays_whose_ledger_cannot_be_read_and_says_why(lab: LostLab) -> None:
+    ledgers = [await lab.ledger(entries=10, last=9) for _ in range(2)]
+    for ledger in ledgers:
+        await lab.mark(ledger.ledger_id, 1)
+    lab.garble(ledgers[0].ledger_id)
+    result = await lab.run()
+    (blocked,) = result["blocked"]
+    assert await lab.marked() == [ledgers[0].ledger_id] and result["progress"]["ledgers"] == 2
+    assert blocked["reason"] == "MetadataUnreadable" and "metadata" in blocked["message"]
+
+
 async def test_a_mark_stays_while_unsynced_copies_could_be_lost(lab: LostLab) -> None:
     ledger = await lab.ledger(entries=10, last=9)
     lab.fleet[1].lose(ledger.ledger_id, range(5))

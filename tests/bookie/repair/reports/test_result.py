@@ -48,6 +48,15 @@ async def test_people_are_told_how_much_had_no_place_in_the_result(
         assert "\nand 1234 more: see --output json\n" in capsys.readouterr().out
 
 
+async def test_a_result_without_trouble_says_that_nothing_is_missing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lab = await RepairLab().start()
+    await lab.ledger(entries=5, last=4)
+    show_result(await audit(lab.cluster, AuditRequest(settings=AUDIT)))
+    assert re.search(r"^missing\W+0$", capsys.readouterr().out, re.MULTILINE)
+
+
 async def test_the_page_says_what_the_object_says() -> None:
     for document in await results():
         text = page(document)
@@ -65,6 +74,7 @@ def test_the_result_appears_whole_beside_its_page(tmp_path: Path) -> None:
     write_result({"kind": "audit", "exit_code": 0}, path)
     assert json.loads(path.read_text())["kind"] == "audit"
     assert sorted(p.name for p in path.parent.iterdir()) == ["result.html", "result.json"]
+    assert path.stat().st_mode & 0o777 == 0o644  # the operator, another user, reads it
 
 
 def test_long_sets_are_cut_and_counted() -> None:
