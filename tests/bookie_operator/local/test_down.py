@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from bookie_operator.plan.planner import plan
 from bookie_operator.platform.folders import LocalFolders, held, read_json, write_json
 from bookie_operator.platform.kubelet import Record, record_tree
 from bookie_operator.platform.processes import ProcessId, identify, is_alive, send, wait_gone
-from fake_processes import pausing
+from fake_processes import pausing, stubborn
 from operator_scenes import cluster, observed
 
 pytestmark = pytest.mark.process
@@ -42,7 +43,7 @@ def ended() -> Iterator[list[subprocess.Popen[bytes]]]:
     yield found
     for one in found:
         one.kill()
-        one.wait()
+        one.communicate()
 
 
 def running(ended: list[subprocess.Popen[bytes]]) -> ProcessId:
@@ -87,6 +88,40 @@ def test_the_last_status_says_that_nothing_runs(folders: LocalFolders) -> None:
     assert (after.phase, after.ready_replicas, after.disruptions_allowed) == ("Stopped", 0, 0)
     assert {one.state for one in after.bookies} == {BookieState.DOWN}
     assert not after.is_true(ConditionType.AVAILABLE)
+
+
+def available_since(status: ClusterStatus) -> datetime:
+    """When Available became what it is."""
+    condition = status.condition(ConditionType.AVAILABLE)
+    assert condition is not None and condition.last_transition_time is not None
+    return condition.last_transition_time
+
+
+def test_the_last_status_says_since_when_nothing_runs(folders: LocalFolders) -> None:
+    whole = cluster()
+    status = plan(whole, observed(), ClusterStatus()).status
+    write_json(folders.status_file, whole.model_copy(update={"status": status}).as_dict())
+    moments = []
+    for _ in range(2):
+        take_down(folders, report=lambda _line: None)
+        after = BookieCluster.model_validate(read_json(folders.status_file)).status
+        moments.append(available_since(after))
+    assert moments[0] == moments[1] > available_since(status)
+
+
+def test_one_bookie_that_had_to_be_killed_is_enough_for_an_unclean_stop(
+    folders: LocalFolders, ended: list[subprocess.Popen[bytes]]
+) -> None:
+    ended.append(subprocess.Popen(stubborn(), stdout=subprocess.PIPE))
+    assert ended[0].stdout and ended[0].stdout.readline() == b"ready\n"
+    stays = identify(ended[0].pid)
+    assert stays is not None
+    whole = cluster(grace_period_seconds=1)
+    write_json(folders.status_file, whole.as_dict())
+    for name, process in (("bookie-0", stays), ("bookie-1", running(ended))):
+        record = Record(template_of(whole.spec, BookieId(name)), process)
+        write_json(folders.bookie(BookieId(name)) / "process.json", record_tree(record))
+    assert not take_down(folders, report=lambda _line: None)
 
 
 def test_of_a_fleet_that_is_deleted_the_next_one_finds_nothing(folders: LocalFolders) -> None:

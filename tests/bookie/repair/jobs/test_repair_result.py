@@ -6,9 +6,10 @@ import pytest
 from bookie.ids import BookieId, LedgerId
 from bookie.protocol.clearing import ClearReason
 from bookie.protocol.status import Status
-from bookie.repair.jobs.repair_result import repair_result
+from bookie.repair.jobs.repair_result import repair_result, undecided_json
 from bookie.repair.look.audit import Audit
 from bookie.repair.look.bookie_control import Marks
+from bookie.repair.mend.outcome import Outcome
 from bookie.wire.admin.limbo_marks import Cleared, Mark
 
 BOOKIES = tuple(BookieId(f"bookie-{n}") for n in range(3))
@@ -32,3 +33,9 @@ def test_a_ledger_is_cleared_once_no_bookie_keeps_a_mark_of_it(answers: tuple[st
     assert (found["ledgers"]["blocked"], len(found["blocked"])) == (min(kept, 1), kept)
     cleared = [row["marks_cleared"] for row in found["bookies"]]
     assert cleared == [1 if word == "kept" else 2 for word in answers]
+
+
+def test_a_ledger_of_which_every_entry_may_be_lost_waits_for_a_person() -> None:
+    first = Outcome(ONE, reason="Undecidable", possible_loss_from=0)
+    told = undecided_json([first, Outcome(OTHER)])
+    assert (told["ledgers"], told["through"], told["first"][0]["entry"]) == (1, ONE, 0)
