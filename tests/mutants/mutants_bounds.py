@@ -129,8 +129,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "an index appends to a log that its disk may not have",
         stands_for=("B4 commits behind a hole",),
         file=DIRECTORY,
-        old="Index.open(index_path, disk=disk, is_owner=True)",
-        new="Index.open(index_path, disk=disk)",
+        old="Index.open(index_path, disk=disk, is_owner=True, may_create=not was_used)",
+        new="Index.open(index_path, disk=disk, may_create=not was_used)",
         tests=(
             "tests/bookie/boot/test_boot.py::"
             "test_b4_a_boot_makes_durable_what_was_left_in_every_index",

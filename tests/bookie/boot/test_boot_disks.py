@@ -349,6 +349,13 @@ async def test_a_directory_without_its_index_counts_as_empty(lab: BootLab) -> No
     assert (await lab.boot(uids=UIDS)).record.reason == "DiskReplaced"
 
 
+async def test_a_directory_whose_index_was_emptied_counts_as_empty(lab: BootLab) -> None:
+    await settled(lab)
+    for path in lab.directory(1).glob(INDEX_NAME + "*"):
+        path.write_bytes(b"")
+    assert (await lab.boot(uids=UIDS)).record.reason == "DiskReplaced"
+
+
 async def test_logs_without_their_index_are_refused_with_the_way_out(lab: BootLab) -> None:
     await lab.boot()
     for _ in range(4):

@@ -252,7 +252,7 @@ def test_what_lies_in_directories_is_told_apart(tmp_path: Path) -> None:
     journal, ours, strange = (tmp_path / name for name in ("journal", "ours", "strange"))
     for path in (journal, ours / "log", strange, journal / "lost+found"):
         path.mkdir(parents=True)
-    (ours / "index.sqlite").touch()
+    (ours / "index.sqlite").write_bytes(b"SQLite")
     (strange / "letters.txt").touch()
     (strange / ".hidden").touch()
     found = inspect_disks(REAL, [journal, ours, strange], volume_uids=["uid-j"])

@@ -137,6 +137,14 @@ def test_of_a_ruined_index_the_rows_come_back_and_the_report_says_what_did_not(
     kit.storage.close()
 
 
+def test_an_index_that_was_emptied_is_not_taken_for_a_new_one(stopped: Path) -> None:
+    (stopped / "ledger-0" / "index.sqlite").write_bytes(b"")
+    with pytest.raises(CorruptError, match=r"it has no tables; .* `bookie index rebuild`"):
+        reopened(stopped)
+    report = rebuild_index(stopped / "ledger-0", disk=RealDisk())
+    assert report.records_saved is None and report.runs == 12
+
+
 def test_damage_in_the_log_is_named_and_the_files_behind_it_are_read(stopped: Path) -> None:
     log = stopped / "ledger-0/log/0000000001.log"
     content = bytearray(log.read_bytes())

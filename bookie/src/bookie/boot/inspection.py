@@ -186,7 +186,7 @@ def _look(disk: Disk, place: int, path: Path, volume_uid: str) -> DiskInspection
     has_files = folder in names and _has_files(disk, path / folder, kind)
     # From the first boot on there is an index and a journal folder, but a journal has no file
     # before its first record.
-    own = folder in names if is_journal else any(map(_is_index, names))
+    own = folder in names if is_journal else _has_index(disk, path, names)
     found = DiskInspection(
         path,
         JOURNAL_ROLE if is_journal else LEDGER_ROLE,
@@ -202,6 +202,22 @@ def _look(disk: Disk, place: int, path: Path, volume_uid: str) -> DiskInspection
         return replace(found, stamp=read_stamp(disk, path))
     except CorruptError as error:
         return replace(found, problem=str(error))
+
+
+def _has_index(disk: Disk, path: Path, names: Sequence[str]) -> bool:
+    """True when there is an index, or what a rebuild makes of it. One without a byte is none: every
+    boot puts tables into it, so somebody else has emptied or made that file. Blocking.
+    """
+    return any(_is_index(name) and _size(disk, path / name) > 0 for name in names)
+
+
+def _size(disk: Disk, path: Path) -> int:
+    """Blocking."""
+    file = disk.open(path)
+    try:
+        return file.size()
+    finally:
+        file.close()
 
 
 def _is_index(name: str) -> bool:

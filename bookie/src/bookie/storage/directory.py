@@ -105,12 +105,13 @@ class LedgerDirectory:
         log = LedgerLog.open(path, disk=disk, settings=settings, notify=notify)
         try:
             rebuilt = [path / (INDEX_NAME + suffix) for suffix in (OLD_SUFFIX, FRESH_SUFFIX)]
-            if is_new and (log.files() or any(map(disk.exists, rebuilt))):
+            was_used = log.has_files or any(map(disk.exists, rebuilt))
+            if is_new and was_used:
                 raise CorruptError(
                     f"{index_path} is missing though the directory was in use: what was stored is "
                     f"unknown; run `bookie index rebuild` for {path}"
                 )
-            index = Index.open(index_path, disk=disk, is_owner=True)
+            index = Index.open(index_path, disk=disk, is_owner=True, may_create=not was_used)
             try:
                 if is_new:
                     disk.sync_directory(path)

@@ -120,11 +120,14 @@ class Index:
         self._database = database
 
     @classmethod
-    def open(cls, path: Path, *, disk: Disk, is_owner: bool = False) -> "Index":
-        """Open the index in `path`; create it when there is no such file.
+    def open(
+        cls, path: Path, *, disk: Disk, is_owner: bool = False, may_create: bool = True
+    ) -> "Index":
+        """Open the index in `path`; create it when there is no such file and `may_create`.
 
         `is_owner`: the caller holds the folder lock, so it alone may write. CorruptError when the
-        file is damaged or of another version: then its content is unknown, never empty.
+        file is damaged or of another version: then its content is unknown, never empty. That goes
+        for a file without tables, too, unless the caller says that nothing was stored yet.
         """
         database = disk.open_database(path)
         try:
@@ -137,6 +140,8 @@ class Index:
             if found != "ok":
                 raise _damaged(path, str(found))
             if version == 0 and tables == 0:
+                if not may_create:
+                    raise _damaged(path, "it has no tables")
                 _create(database)
             elif version != SCHEMA_VERSION:
                 raise _damaged(path, f"schema version is {version}, expected {SCHEMA_VERSION}")

@@ -242,6 +242,11 @@ class LedgerLog:
 
     # ---- files ----------------------------------------------------------------------------------
 
+    @property
+    def has_files(self) -> bool:
+        """True when there is a file; it opens none."""
+        return bool(self._file_ids)
+
     def files(self) -> list[LogFile]:
         """All files of the log, oldest first."""
         last = self._last_id()

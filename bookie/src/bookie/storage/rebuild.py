@@ -116,7 +116,7 @@ def _save(path: Path, *, disk: Disk) -> _Saved:
         return _Saved()
     with (
         contextlib.suppress(StorageError),
-        contextlib.closing(Index.open(path, disk=disk)) as old,
+        contextlib.closing(Index.open(path, disk=disk, may_create=False)) as old,
     ):
         return _Saved(
             old.records(),
