@@ -239,6 +239,22 @@ def test_a_rebuild_commits_as_it_goes(stopped: Path, monkeypatch: pytest.MonkeyP
     kit.storage.close()
 
 
+def test_an_index_that_sqlite_did_not_fold_does_not_become_the_index(stopped: Path) -> None:
+    directory = stopped / "ledger-0"
+    with contextlib.ExitStack() as tools:
+
+        def look(_runs: int) -> None:
+            reader = contextlib.closing(sqlite3.connect(directory / "index.sqlite.new"))
+            tools.enter_context(reader).execute("SELECT * FROM runs").close()
+
+        with pytest.raises(StorageError, match="run the rebuild again"):
+            rebuild_index(directory, disk=RealDisk(), on_progress=look)  # the last to close folds
+    rebuild_index(directory, disk=RealDisk())
+    kit = reopened(stopped)
+    assert kit.held(7) == ids((0, 104)) and kit.storage.limbo_ledgers() == [L7]
+    kit.storage.close()
+
+
 def test_a_rebuild_tells_how_far_it_is(stopped: Path) -> None:
     seen: list[int] = []
     rebuild_index(stopped / "ledger-0", disk=RealDisk(), on_progress=seen.append)

@@ -30,10 +30,11 @@ from bookie.storage.log_files import LOG_FILES, list_files
 from bookie.storage.log_scan import LogEnd, LogScan, Position
 from bookie.storage.memtable import Memtable
 from bookie.storage.records import LedgerRecord
+from bookie.storage.sqlite import LOG_SUFFIX
 
 ROWS_PER_COMMIT: Final = 50_000
 
-_SIDE_FILES: Final = ("-wal", "-shm")
+_SIDE_FILES: Final = (LOG_SUFFIX, "-shm")
 """Suffixes of the files that SQLite keeps beside a database."""
 
 
@@ -83,6 +84,7 @@ def rebuild_index(
         report = _Rebuild(directory, disk=disk, index=index, on_progress=on_progress).run(saved)
     finally:
         index.close()
+    _check_folded(fresh, disk=disk)
     disk.rename(fresh, index_path)
     disk.sync_directory(directory)
     _remove(old_path, disk=disk)
@@ -108,6 +110,19 @@ def _remove(database: Path, *, disk: Disk) -> None:
         path = database.with_name(database.name + suffix)
         if disk.exists(path):
             disk.unlink(path)
+
+
+def _check_folded(database: Path, *, disk: Disk) -> None:
+    """Raise StorageError when SQLite has left a write-ahead log beside the closed database: its
+    commits are not in the file, and would be lost with the new name. A close that cannot fold the
+    log, as on a full disk, raises nothing.
+    """
+    left = database.with_name(database.name + LOG_SUFFIX)
+    if disk.exists(left):
+        raise StorageError(
+            f"{left} could not be folded into the new index: the disk is full or fails, or another "
+            "program has that index open; the old one is kept, run the rebuild again"
+        )
 
 
 def _save(path: Path, *, disk: Disk) -> _Saved:
