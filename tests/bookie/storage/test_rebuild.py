@@ -157,6 +157,19 @@ def test_damage_in_the_log_is_named_and_the_files_behind_it_are_read(stopped: Pa
     kit.storage.close()
 
 
+def test_a_damaged_header_costs_a_rebuild_no_other_file_and_no_boot(stopped: Path) -> None:
+    log = max((stopped / "ledger-0/log").glob("*.log"))
+    log.write_bytes(b"\xff" * 4096 + log.read_bytes()[4096:])
+    report = rebuild_index(stopped / "ledger-0", disk=RealDisk())
+    assert [log.name in damage for damage in report.damage] == [True] and report.runs > 1
+    for _ in range(2):
+        kit = reopened(stopped)
+        assert ids((0, 9)) <= kit.held(7) == kit.read(7, 0, 200)[0] != ids((0, 104))
+        assert kit.storage.report.index_rebuilt
+        kit.add(run(7, 200))
+        kit.storage.close()
+
+
 def test_an_interrupted_rebuild_refuses_to_boot_until_it_is_repeated(either: Path) -> None:
     directory = either / "ledger-0"
     for step in range(100):

@@ -93,7 +93,8 @@ class LogScan:
                     raise
                 self.on_damage(error)
                 if following is None:
-                    self._ended(LogEnd(file_id, HEADER_BYTES, torn=True))
+                    # No scan can read this file: the next one begins behind it.
+                    self._ended(LogEnd(file_id + 1, 0, torn=True))
 
     def _ended(self, end: LogEnd) -> None:
         self.end = end
@@ -131,9 +132,15 @@ class LogScan:
         """Where this file ends according to the next file's header; None when that does not say it.
 
         Compaction may have deleted a file in between, but only before the last checkpoint: a scan
-        that starts at a checkpoint demands every file.
+        that starts at a checkpoint demands every file. A bad header costs a scan that goes on
+        behind damage only the next file, which reports it.
         """
-        header = read_header(self.disk, self.directory, kind=LOG_FILES, file_id=following)
+        try:
+            header = read_header(self.disk, self.directory, kind=LOG_FILES, file_id=following)
+        except CorruptError:
+            if self.on_damage is None:
+                raise
+            return None
         if header.previous_id == file_id:
             return header.previous_end
         if self.start[0] > 0:
