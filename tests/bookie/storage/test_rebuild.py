@@ -197,6 +197,17 @@ def boots_or_refuses(root: Path) -> None:
     kit.storage.close()
 
 
+def test_a_boot_removes_the_index_that_a_rebuild_has_replaced_and_left(either: Path) -> None:
+    directory = either / "ledger-0"
+    shutil.copy(directory / "index.sqlite", directory / "index.sqlite.old")
+    (directory / "index.sqlite.old-wal").write_bytes(b"w")
+    (directory / "index.sqlite.new-wal").write_bytes(b"w")
+    kit = reopened(either)
+    assert not list(directory.glob("*.old*")) and not list(directory.glob("*.new*"))
+    assert kit.held(7) == ids((0, 104)) and kit.storage.limbo_ledgers() == [L7]
+    kit.storage.close()
+
+
 def recovered_beside(root: Path) -> StorageKit:
     """Ids 5 to 9 twice in the log: of the writer, and of recovery; all of them were good."""
     kit = StorageKit(root / "bookie", disks=1)

@@ -25,7 +25,7 @@ from bookie.ids import EntryId, LedgerId
 from bookie.points import passing
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.storage.decisions import PersonDecision
-from bookie.storage.disk import Disk
+from bookie.storage.disk import Disk, remove_database
 from bookie.storage.facts import DirectoryFacts
 from bookie.storage.index import INDEX_NAME, Batch, Index, LedgerEnd, Loss
 from bookie.storage.index_rows import RunRow, entries_of, holding, row_of, rows_to_read
@@ -113,9 +113,11 @@ class LedgerDirectory:
                 )
             index = Index.open(index_path, disk=disk, is_owner=True, may_create=not was_used)
             try:
-                if is_new:
-                    disk.sync_directory(path)
-                return cls(path, index=index, log=log, lock=lock)
+                disk.sync_directory(path)  # the index keeps its name whatever goes below
+                opened = cls(path, index=index, log=log, lock=lock)
+                for left in rebuilt:  # of a rebuild that missed its last step
+                    remove_database(disk, left)
+                return opened
             except BaseException:
                 index.close()
                 raise

@@ -21,7 +21,7 @@ from typing import Final, Protocol
 from bookie.errors import DiskFullError, StorageError
 from bookie.frames.entry import Buffer
 from bookie.storage.background import BackgroundTask, Flusher, InThreads
-from bookie.storage.sqlite import Database, DatabaseFile
+from bookie.storage.sqlite import SIDE_SUFFIXES, Database, DatabaseFile
 
 BLOCK_BYTES: Final = 4096
 """Offsets, lengths and buffers of direct writes are multiples of this."""
@@ -156,6 +156,16 @@ def remove_file(disk: Disk, path: Path) -> None:
     if disk.exists(path):
         disk.unlink(path)
         disk.sync_directory(path.parent)
+
+
+def remove_database(disk: Disk, path: Path) -> None:
+    """Remove a SQLite database that nobody has open, and the files beside it, as far as they exist;
+    durable once the caller syncs the directory. Blocking.
+    """
+    for suffix in ("", *SIDE_SUFFIXES):
+        file = path.with_name(path.name + suffix)
+        if disk.exists(file):
+            disk.unlink(file)
 
 
 def storage_error(action: str, path: Path, error: OSError) -> StorageError:

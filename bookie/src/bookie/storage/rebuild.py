@@ -21,7 +21,7 @@ from bookie.frames.frame import RunFrame, parse_run
 from bookie.ids import LedgerId
 from bookie.storage.decisions import PersonDecision
 from bookie.storage.directory import FRESH_SUFFIX, OLD_SUFFIX
-from bookie.storage.disk import Disk
+from bookie.storage.disk import Disk, remove_database
 from bookie.storage.facts import DirectoryFacts, Suspicion
 from bookie.storage.index import INDEX_NAME, Batch, Index, Loss
 from bookie.storage.index_rows import RunRow
@@ -30,12 +30,9 @@ from bookie.storage.log_files import LOG_FILES, list_files
 from bookie.storage.log_scan import LogEnd, LogScan, Position
 from bookie.storage.memtable import Memtable
 from bookie.storage.records import LedgerRecord
-from bookie.storage.sqlite import LOG_SUFFIX
+from bookie.storage.sqlite import LOG_SUFFIX, SIDE_SUFFIXES
 
 ROWS_PER_COMMIT: Final = 50_000
-
-_SIDE_FILES: Final = (LOG_SUFFIX, "-shm")
-"""Suffixes of the files that SQLite keeps beside a database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +75,7 @@ def rebuild_index(
     _rename_old(index_path, old_path, disk=disk)
     saved = _save(old_path, disk=disk)
     fresh = directory / (INDEX_NAME + FRESH_SUFFIX)
-    _remove(fresh, disk=disk)
+    remove_database(disk, fresh)
     index = Index.open(fresh, disk=disk)
     try:
         report = _Rebuild(directory, disk=disk, index=index, on_progress=on_progress).run(saved)
@@ -87,29 +84,22 @@ def rebuild_index(
     _check_folded(fresh, disk=disk)
     disk.rename(fresh, index_path)
     disk.sync_directory(directory)
-    _remove(old_path, disk=disk)
+    remove_database(disk, old_path)
     disk.sync_directory(directory)
     return report
 
 
 def _rename_old(index_path: Path, old_path: Path, *, disk: Disk) -> None:
     if disk.exists(index_path):
-        _remove(old_path, disk=disk)  # of a rebuild that missed its last step
+        remove_database(disk, old_path)  # of a rebuild that missed its last step
         disk.rename(index_path, old_path)
     # SQLite's write-ahead log is renamed second: the database without its log must never pass for
     # the index.
-    for suffix in _SIDE_FILES:
+    for suffix in SIDE_SUFFIXES:
         beside = index_path.with_name(index_path.name + suffix)
         if disk.exists(beside):
             disk.rename(beside, old_path.with_name(old_path.name + suffix))
     disk.sync_directory(old_path.parent)
-
-
-def _remove(database: Path, *, disk: Disk) -> None:
-    for suffix in ("", *_SIDE_FILES):
-        path = database.with_name(database.name + suffix)
-        if disk.exists(path):
-            disk.unlink(path)
 
 
 def _check_folded(database: Path, *, disk: Disk) -> None:

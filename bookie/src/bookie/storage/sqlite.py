@@ -24,6 +24,8 @@ BUSY_MS: Final = 10_000
 file."""
 
 LOG_SUFFIX: Final = "-wal"
+SIDE_SUFFIXES: Final = (LOG_SUFFIX, "-shm")
+"""Suffixes of the files that SQLite keeps beside a database."""
 COPY_BYTES: Final = 1024 * 1024
 
 _DAMAGE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
