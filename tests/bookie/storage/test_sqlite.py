@@ -2,12 +2,13 @@
 
 import contextlib
 import os
+import resource
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from bookie.errors import StorageError
+from bookie.errors import DiskFullError, StorageError
 from bookie.storage import sqlite
 from bookie.storage.sqlite import BUSY_MS, READERS_MAX, DatabaseFile, all_or_nothing
 
@@ -118,6 +119,19 @@ def test_an_error_names_the_file_and_what_was_tried(database: DatabaseFile, acti
     path = database.path.parent if action == "open the index" else database.path
     with pytest.raises(StorageError, match=f"^{path}: cannot {action}: "):
         FAILING[action](database)
+
+
+def test_a_disk_without_space_for_the_index_of_the_log_is_full_and_not_broken(
+    database: DatabaseFile,
+) -> None:
+    database.close()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16 * 1024, hard))  # it takes 32 KiB
+    try:
+        with pytest.raises(DiskFullError, match=r"index.sqlite: .*; free space"):
+            DatabaseFile(database.path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_a_closed_one_refuses_all_and_closes_again(database: DatabaseFile) -> None:

@@ -30,6 +30,10 @@ COPY_BYTES: Final = 1024 * 1024
 
 _DAMAGE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
 
+_FULL: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE})
+"""The second one: no space for the file that indexes the write-ahead log (`-shm`). SQLite calls
+that an I/O error."""
+
 
 def sqlite_error(action: str, path: Path, error: sqlite3.Error) -> StorageError:
     """The error of our tree for an error of SQLite."""
@@ -40,7 +44,7 @@ def sqlite_error(action: str, path: Path, error: sqlite3.Error) -> StorageError:
             f"{path}: cannot {action}: {error}; stop the bookie and run "
             f"`bookie index rebuild` for {path.parent}"
         )
-    if primary == sqlite3.SQLITE_FULL:
+    if code in _FULL:
         return DiskFullError(f"{path}: cannot {action}: {error}; free space or add a disk")
     return StorageError(f"{path}: cannot {action}: {error}; check the disk and its permissions")
 
