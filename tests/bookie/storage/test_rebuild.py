@@ -48,6 +48,25 @@ class InterruptedDisk(RealDisk):
         super().sync_directory(path)
 
 
+class NotingDisk(RealDisk):
+    """A real disk that notes which names change in which order, and when they are durable."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+
+    def rename(self, source: Path, target: Path) -> None:
+        self.steps.append(target.name)
+        super().rename(source, target)
+
+    def unlink(self, path: Path) -> None:
+        self.steps.append(f"no {path.name}")
+        super().unlink(path)
+
+    def sync_directory(self, path: Path) -> None:
+        self.steps.append("sync")
+        super().sync_directory(path)
+
+
 def lived(root: Path) -> StorageKit:
     """A bookie with one disk: two ledgers, one deleted, one in limbo."""
     kit = StorageKit(root / "bookie", disk=RealDisk(), disks=1)
@@ -195,6 +214,16 @@ def boots_or_refuses(root: Path) -> None:
         return
     assert kit.held(7) == ids((0, 104)) and kit.storage.limbo_ledgers() == [L7]
     kit.storage.close()
+
+
+def test_a_power_cut_takes_no_log_away_from_its_index(unfolded: Path) -> None:
+    directory, disk = unfolded / "ledger-0", NotingDisk()
+    (directory / "index.sqlite.old").write_bytes(b"of the last rebuild")
+    (directory / "index.sqlite.old-wal").write_bytes(b"of the last rebuild")
+    rebuild_index(directory, disk=disk)
+    name = "index.sqlite.old"
+    began = [f"no {name}", f"no {name}-wal", "sync", name, "sync", f"{name}-wal", f"{name}-shm"]
+    assert disk.steps[: len(began)] == began
 
 
 def test_a_boot_removes_the_index_that_a_rebuild_has_replaced_and_left(either: Path) -> None:

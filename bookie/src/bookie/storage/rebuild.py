@@ -90,11 +90,14 @@ def rebuild_index(
 
 
 def _rename_old(index_path: Path, old_path: Path, *, disk: Disk) -> None:
+    # Each step is durable before the next. A write-ahead log of the rebuild before must not lie
+    # beside this index, and the database without its own log must never pass for the index: that is
+    # renamed second.
     if disk.exists(index_path):
         remove_database(disk, old_path)  # of a rebuild that missed its last step
+        disk.sync_directory(old_path.parent)
         disk.rename(index_path, old_path)
-    # SQLite's write-ahead log is renamed second: the database without its log must never pass for
-    # the index.
+        disk.sync_directory(old_path.parent)
     for suffix in SIDE_SUFFIXES:
         beside = index_path.with_name(index_path.name + suffix)
         if disk.exists(beside):
