@@ -256,3 +256,28 @@ def test_a_compaction_that_the_index_had_no_space_for_is_done_by_the_next(kit: S
         kit.compact()
     kit.storage.maintenance.checkpoint()
     assert kit.compact().files_deleted and kit.read(1, 0, 99)[0] == ids((0, 39))
+
+
+def test_a_file_that_could_not_be_read_is_compacted_once_it_can(kit: StorageKit) -> None:
+    fill(kit)
+    kit = kit.reopened()
+    kit.storage.maintenance.delete_ledgers([L2])
+    kit.sim.fail("read", error=errno.EIO, times=3)
+    before = kit.compact()
+    assert before.unreadable_frames == 3
+    first = log_files(kit)[0]
+    assert kit.compact().files_deleted and first not in log_files(kit)
+    assert kit.read(1, 0, 99)[:2] == (ids((0, 39)), ids())
+    kit.end()
+
+
+def test_files_that_could_not_be_opened_are_compacted_once_they_can(kit: StorageKit) -> None:
+    fill(kit)
+    kit = kit.reopened()
+    kit.storage.maintenance.delete_ledgers([L2])
+    first = log_files(kit)[0]
+    kit.sim.fail("open", pattern="*.log", error=errno.EMFILE, times=len(log_files(kit)))
+    assert kit.compact() == CompactReport()
+    assert kit.compact().files_deleted and first not in log_files(kit)
+    assert kit.read(1, 0, 99)[:2] == (ids((0, 39)), ids())
+    kit.end()

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from bookie.errors import DiskFullError
+from bookie.errors import DiskFullError, StorageError
 from bookie.frames.build import plain_copy
 from bookie.ids import LedgerId
 from bookie.points import passing
@@ -23,7 +23,7 @@ from bookie.storage.directory import LedgerDirectory
 from bookie.storage.index_rows import RunRow
 from bookie.storage.ledger_log import LogFile
 from bookie.storage.log_scan import Position
-from bookie.storage.reading import read_frame
+from bookie.storage.reading import stored_frame
 
 BATCH_BYTES: Final = 16 * 1024 * 1024
 """How many bytes are copied between two syncs."""
@@ -89,6 +89,8 @@ def _compact_files(
     for live_bytes, file in sorted(found, key=lambda item: item[0]):
         if live_bytes == 0:
             yield _delete(directory, file)
+        elif not file.size_bytes:
+            directory.has_garbage = True  # nobody could look at it; the next call may
         elif live_bytes < live_below * file.size_bytes:
             copying = _Copying(directory, file, lock)
             yield from copying.run()
@@ -162,7 +164,11 @@ class _Copying:
             self._move()
 
     def _copy(self, ledger_id: LedgerId, row: RunRow) -> Position | None:
-        frame = read_frame(self._directory.log, ledger_id, row)
+        try:
+            frame = stored_frame(self._directory.log, ledger_id, row)
+        except StorageError:
+            self._directory.has_garbage = True  # the next call may read it
+            return None
         if frame is None:
             return None
         # Copy it without the recovery flag: if a scan finds the copy before any row points to it,

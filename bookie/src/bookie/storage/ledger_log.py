@@ -43,6 +43,7 @@ class LogFile:
 
     file_id: int
     size_bytes: int
+    """0 when the file could not be opened or measured."""
     is_last: bool
     """The file is being appended to, or is the newest from before the start. It is never deleted,
     so that its id is not used a second time."""

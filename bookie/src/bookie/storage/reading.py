@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bookie.errors import FrameError, StorageError
+from bookie.errors import CorruptError, FrameError, StorageError
 from bookie.frames.build import build_run
 from bookie.frames.entry import Buffer
 from bookie.frames.frame import RunFrame, parse_run
@@ -195,11 +195,21 @@ def read_frame(log: LedgerLog, ledger_id: LedgerId, row: RunRow) -> RunFrame | N
     """Read the frame of a row; None when it is missing, damaged, or not the frame that the row
     means.
     """
+    try:
+        return stored_frame(log, ledger_id, row)
+    except StorageError:
+        return None
+
+
+def stored_frame(log: LedgerLog, ledger_id: LedgerId, row: RunRow) -> RunFrame | None:
+    """Like `read_frame`, but StorageError when the disk does not give the bytes: they may be good,
+    and come another time.
+    """
     if row.is_rejected:
         return None
     try:
         frame = parse_run(log.read(row.position))
-    except (StorageError, FrameError):
+    except (CorruptError, FrameError):
         return None
     same = frame.ledger_id == ledger_id and len(frame.buffer) == row.length
     return frame if same and _holds(frame, row.first) and _holds(frame, row.last) else None
