@@ -7,8 +7,8 @@ from bookie_operator.model.cluster import ClusterSpec
 from bookie_operator.model.repair_spec import Repair
 from bookie_operator.observed import Job, JobKind
 
-CLOCKS_APART: Final = 2
-"""Clocks of operator and platform differ: a wait may look longer than the longest, by as much."""
+CLOCKS_APART: Final = timedelta(minutes=15)
+"""Clocks of operator and platform differ: a wait may look longer than the longest by so much."""
 DOUBLINGS_MAX: Final = 20
 """Keeps the exponent in range; the wait itself is bounded by the spec."""
 
@@ -17,7 +17,7 @@ def backoff(attempt: int, repair: Repair) -> timedelta:
     """How long to wait after failed attempt number `attempt` (1, 2, ...): 1, 2, 4 ... units."""
     assert attempt >= 1
     factor = 2 ** min(attempt - 1, DOUBLINGS_MAX)
-    return timedelta(seconds=min(repair.backoff_seconds * factor, repair.backoff_max_seconds))
+    return min(timedelta(seconds=repair.backoff_seconds * factor), _longest(repair))
 
 
 def is_waited_out(at: datetime | None, repair: Repair, now: datetime) -> bool:
@@ -25,8 +25,11 @@ def is_waited_out(at: datetime | None, repair: Repair, now: datetime) -> bool:
 
     A wait that is much longer than any comes from a clock that has been put right since.
     """
-    longest = timedelta(seconds=CLOCKS_APART * repair.backoff_max_seconds)
-    return at is None or now >= at or at - now > longest
+    return at is None or now >= at or at - now > _longest(repair) + CLOCKS_APART
+
+
+def _longest(repair: Repair) -> timedelta:
+    return timedelta(seconds=max(repair.backoff_seconds, repair.backoff_max_seconds))
 
 
 def deadline_s(spec: ClusterSpec, kind: JobKind) -> float:
