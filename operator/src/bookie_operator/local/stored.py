@@ -45,11 +45,15 @@ def known_cluster(folders: LocalFolders) -> BookieCluster:
     return cluster
 
 
-def mark_looked(folders: LocalFolders, *, began_s: float) -> None:
+def mark_looked(folders: LocalFolders, *, began_s: float) -> bool:
     """Remember in the time of the status file when the last successful pass began, since a status
-    that does not change is not written again. Blocking.
+    that does not change is not written again. False: the file was moved away. Blocking.
     """
-    os.utime(folders.status_file, (began_s, began_s))
+    try:
+        os.utime(folders.status_file, (began_s, began_s))
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def not_looked_for(folders: LocalFolders) -> str:

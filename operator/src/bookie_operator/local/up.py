@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -164,7 +165,7 @@ async def _serve(
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, on_signal, number)
     platform.adopt()
-    work = _Work(platform, observer, control, folders=folders, cluster=cluster, metrics=metrics)
+    work = Work(platform, observer, control, folders=folders, cluster=cluster, metrics=metrics)
     working = asyncio.create_task(work.run())
     try:
         waiting: list[asyncio.Future[Any]] = [stopped, working]
@@ -209,7 +210,7 @@ async def _serve_figures(metrics: OperatorMetrics, port: int | None) -> web.AppR
         ) from error
 
 
-class _Work:
+class Work:
     """Runs one pass over the directory's cluster after another, and counts them in metrics."""
 
     def __init__(
@@ -234,7 +235,7 @@ class _Work:
         """Run passes until the task is cancelled."""
         while True:
             try:
-                await self._pass()
+                await self.run_pass()
             except (
                 BookieError,
                 OSError,
@@ -243,12 +244,14 @@ class _Work:
                 await self._platform.record(Event("PassFailed", str(error), type="Warning"))
             await self._platform.wait(TICK_S)
 
-    async def _pass(self) -> None:
+    async def run_pass(self) -> None:
+        """One pass. A status file that somebody has moved away is written again."""
         began_s = time.time()
         status = await self._reconciler.run_pass(self._cluster)
-        if self._reconciler.could_look:
-            await asyncio.to_thread(mark_looked, self._folders, began_s=began_s)
         self._cluster = self._cluster.model_copy(update={"status": status})
+        could_look, mark = self._reconciler.could_look, partial(mark_looked, self._folders)
+        if could_look and not await asyncio.to_thread(mark, began_s=began_s):
+            await self._platform.publish(self._cluster)
         self._metrics.passed(*self._where, is_failed=not self._reconciler.could_look)
         self._metrics.show(*self._where, status)
 
