@@ -32,6 +32,19 @@ class LostLab(RepairLab):
         await self.store.unregister(self.ids[number])
         await self.store.write_boot(self.ids[number], StoredBoot(1), version=None)
 
+    async def return_at_a_move(self, number: int, *, lost: tuple[int, ...]) -> None:
+        """These are gone, and one of them comes back when the first ledger is moved."""
+        back, moved = (await self.store.bookies())[self.ids[number]], self.store.write_ledger
+        for one in lost:
+            await self.lose(one)
+
+        async def move(*asked: Any, **more: Any) -> Any:
+            self.fleet[number].down = False
+            await self.store.register(back)
+            return await moved(*asked, **more)
+
+        self.store.write_ledger = move  # type: ignore[method-assign]
+
     async def mark(self, ledger_id: LedgerId, *numbers: int) -> None:
         missing = [self.ids[number] for number in numbers]
         await self.store.underreplication.mark(ledger_id, missing, now_ms=1)
@@ -264,6 +277,20 @@ async def test_a_mark_stays_while_unsynced_copies_could_be_lost(lab: LostLab) ->
     assert await lab.marked() == [ledger.ledger_id]
 
 
+async def test_a_bookie_that_came_back_while_it_was_replaced_keeps_its_writers(
+    lab: LostLab,
+) -> None:
+    closed = await lab.ledger((0, (1, 2, 3)), entries=4, last=3)
+    written = await lab.ledger((0, (1, 2, 3)), entries=8)
+    await lab.return_at_a_move(1, lost=(1,))
+    for ledger in (closed, written):
+        await lab.mark(ledger.ledger_id, 1)
+    result = await lab.run()
+    assert (await lab.metadata(written.ledger_id)).state is LedgerState.OPEN
+    assert (result["ledgers"]["moved"], reasons(result)) == (1, ["StillUnderReplicated"])
+    assert result["progress"]["ledgers"] == result["progress"]["of"]
+
+
 async def test_a_mark_of_an_open_ledger_stays_while_its_writer_may_need_the_bookie(
     lab: LostLab,
 ) -> None:
@@ -280,18 +307,9 @@ async def test_a_bookie_that_came_back_while_others_were_replaced_keeps_its_writ
         await lab.ledger(entries=4, last=3),
         await lab.ledger((0, (1, 2, 3)), entries=8),
     )
-    back = (await lab.store.bookies())[lab.ids[1]]
+    await lab.return_at_a_move(1, lost=(0, 1))
     for number, ledger in ((0, closed), (1, written)):
-        await lab.lose(number)
         await lab.mark(ledger.ledger_id, number)
-    moved = lab.store.write_ledger
-
-    async def return_at_a_move(*asked: Any, **more: Any) -> Any:
-        lab.fleet[1].down = False
-        await lab.store.register(back)
-        return await moved(*asked, **more)
-
-    lab.store.write_ledger = return_at_a_move  # type: ignore[method-assign]
     result = await lab.run()
     assert (await lab.metadata(written.ledger_id)).state is LedgerState.OPEN
     assert (result["ledgers"]["moved"], reasons(result)) == (1, ["StillUnderReplicated"])

@@ -46,6 +46,8 @@ from bookie.repair.reports.result import (
 )
 
 LOCKS_AT_ONCE: Final = 16
+CAME_BACK: Final = "CameBack"
+NOBODY: Final = BookieId("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,8 @@ class _Rereplication:
         """Racks of the bookies that were registered at the last look."""
         self.silent: list[BookieId] = []
         """Writable bookies that gave no answer when they were asked last."""
+        self._replaced = NOBODY
+        """The bookie that marks name and that is being replaced now."""
         self._evacuations: list[Evacuation] = []
         """One for each lost bookie, in the order in which they began; kept for the counts."""
         self.mended: dict[LedgerId, Outcome] = {}
@@ -143,12 +147,15 @@ class _Rereplication:
                     "first, or empty it with `bookie drain`, which keeps its copies until the end",
                     bookie_id,
                 )
+        if self._replaced in infos:
+            said = f"{self._replaced} came back: what is left is looked at with its marks"
+            return Refusal(CAME_BACK, said, self._replaced)
         if not (self._request.force or await self._underreplication.is_enabled()):
             return Refusal(
                 "SwitchedOff",
                 "re-replication is switched off in the metadata store (`bookkeeper shell "
                 "autorecovery -disable`): switch it on, or force it",
-                BookieId(""),
+                NOBODY,
             )
         self.racks = racks_of(infos, {})
         writable = sorted(bookie_id for bookie_id, info in infos.items() if info.takes_runs)
@@ -211,7 +218,7 @@ class _Rereplication:
         for bookie_id, ledger_ids in (await self._missing(found.underreplicated)).items():
             if bookie_id in await self._cluster.store.bookies():
                 continue  # it came back meanwhile, and its writers are not cut off
-            if refusal := await self._evacuation(bookie_id, engine).these(ledger_ids):
+            if refusal := await self._replace(bookie_id, ledger_ids, engine):
                 return refusal
         marked = (mark.ledger_id for mark in found.underreplicated)
         at_once = self._request.settings.ledgers_at_once(engine)
@@ -219,6 +226,20 @@ class _Rereplication:
             if isinstance(refused := await self.candidates(), Refusal):
                 return refused
             await self._mend(batch, engine)
+        return None
+
+    async def _replace(
+        self, bookie_id: BookieId, ledger_ids: set[LedgerId], engine: Engine
+    ) -> Refusal | None:
+        """Replace a bookie that marks name, until it comes back: then the others go on."""
+        left = self.progress.left
+        self._replaced = bookie_id
+        refusal = await self._evacuation(bookie_id, engine).these(ledger_ids)
+        self._replaced = NOBODY
+        if refusal is None or refusal.reason != CAME_BACK:
+            return refusal
+        self._say(refusal.message)
+        self.progress.expect(left - self.progress.left)
         return None
 
     def _evacuation(self, bookie_id: BookieId, engine: Engine) -> Evacuation:

@@ -92,8 +92,14 @@ class LedgerProgress:
         self._pace = LinePace(LIVE_EVERY_S)
         """Decides when the next line of progress is due."""
 
+    @property
+    def left(self) -> int:
+        """Ledgers that are not done."""
+        return self.progress.total - self.progress.ledgers
+
     def expect(self, ledgers: int) -> None:
-        """Add ledgers to the total that were not known at first."""
+        """Add ledgers to the total that were not known at first; fewer than 0 are not done after
+        all."""
         self.progress.total += ledgers
 
     def count(self, outcomes: Sequence[Counted]) -> None:
