@@ -277,6 +277,18 @@ async def test_a_mark_stays_while_unsynced_copies_could_be_lost(lab: LostLab) ->
     assert await lab.marked() == [ledger.ledger_id]
 
 
+async def test_a_mark_stays_over_unsynced_copies_of_one_whose_session_has_ended(
+    lab: LostLab,
+) -> None:
+    ledger = await lab.ledger(entries=10, last=9)
+    lab.fleet[1].lose(ledger.ledger_id, range(5))
+    lab.control.refuse_flush.add(lab.ids[1])
+    await lab.mark(ledger.ledger_id, 2)
+    await lab.store.unregister(lab.ids[1])
+    assert reasons(await lab.run()) == ["NotFlushed"]
+    assert await lab.marked() == [ledger.ledger_id]
+
+
 async def test_a_bookie_that_came_back_while_it_was_replaced_keeps_its_writers(
     lab: LostLab,
 ) -> None:

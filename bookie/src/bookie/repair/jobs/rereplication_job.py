@@ -320,6 +320,8 @@ class _Rereplication:
         infos = (await store.bookies()).items()
         ours = {bookie_id for bookie_id, info in infos if info.endpoint(RUN_ENDPOINT) is not None}
         asked = {i: ours.intersection(members(one.value)) for i, one in found.items()}
+        for outcome in outcomes:  # who took copies is ours, though its session may have ended since
+            asked.setdefault(outcome.ledger_id, set()).update(map(BookieId, outcome.touched))
         failed = await self._cluster.flush(set[BookieId]().union(*asked.values()))
         for outcome in outcomes:
             if unsynced := failed.keys() & asked.get(outcome.ledger_id, set()):
