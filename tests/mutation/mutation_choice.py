@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from mutation_map import Reach, RecordedTest
@@ -11,8 +11,8 @@ from mutation_operators import Mutant
 
 PROCESS_SECONDS: Final = 4.0
 """What a test that starts real processes costs more than it cost when it was recorded."""
-NEIGHBOURS: Final = 8
-"""Tests taken of a file of the package's own tests for each one of another file."""
+NEIGHBOURS: Final = 0.5
+"""The package's own tests come before all others for this part of a mutant's seconds."""
 
 
 def mirror_of(source: str) -> str:
@@ -26,12 +26,13 @@ def cost(test: RecordedTest) -> float:
 
 
 def chosen(mutant: Mutant, reach: Reach, *, seconds: float) -> list[str]:
-    """Node ids: the module's own tests, the fastest first, then all others that reach it, one of
-    each file, then the next of each, until their recorded seconds are spent. One is always taken.
+    """Node ids: the module's own tests, the fastest first, then the package's for half of the
+    recorded seconds, then all others that reach it, until these are spent. One is always taken.
 
-    A file stands for a view of its own: the fastest of all would be many tests of few views. Of the
-    package's own tests it is eight of each file at a time: a line that all tests reach has its
-    claim there, and one test of each of two hundred files are the seconds spent."""
+    Of one file after another one test is taken, then the next of each, since a file stands for a
+    view of its own: the fastest of all would be many tests of few views. But of a line that all
+    tests reach the claim is in the package, and one test of each of two hundred files are the
+    seconds spent."""
     own = mirror_of(mutant.file)
     folder = f"{own.rpartition('/')[0]}/"
     ids = reach.tests_of(mutant.file, mutant.lines, mutant.function)
@@ -41,21 +42,34 @@ def chosen(mutant: Mutant, reach: Reach, *, seconds: float) -> list[str]:
     if not ids:  # a module of fields and numbers: whoever tests its neighbours uses them
         ids = {test.id for test in reach.tests.values() if _is_in(folder, test)}
     tests = [reach.tests[test_id] for test_id in ids if test_id in reach.tests]
-    tests.sort(key=lambda test: (cost(test), test.id))
+    mine = [test for test in in_turns(tests) if _is_in(folder, test)]
+    mine.sort(key=lambda test: not test.file.startswith(own))
+    first = _within(mine, seconds * NEIGHBOURS)
+    first += [test for test in mine if test.file.startswith(own) and test not in first]
+    rest = [test for test in in_turns(tests) if test not in first]
+    return [test.id for test in _within([*first, *rest], seconds)]
+
+
+def in_turns(tests: Iterable[RecordedTest]) -> list[RecordedTest]:
+    """The fastest of each file, then the next of each."""
     seen: Counter[str] = Counter()
-    rounds: dict[str, int] = {}
-    for test in tests:
-        at_once = NEIGHBOURS if _is_in(folder, test) else 1
-        rounds[test.id] = 0 if test.file.startswith(own) else seen[test.file] // at_once + 1
+    turns: dict[str, int] = {}
+    by_cost = sorted(tests, key=lambda test: (cost(test), test.id))
+    for test in by_cost:
+        turns[test.id] = seen[test.file]
         seen[test.file] += 1
-    tests.sort(key=lambda test: rounds[test.id])
-    taken: list[str] = []
+    return sorted(by_cost, key=lambda test: turns[test.id])
+
+
+def _within(tests: Sequence[RecordedTest], seconds: float) -> list[RecordedTest]:
+    """So many of them as fit; one always."""
+    taken: list[RecordedTest] = []
     spent = 0.0
     for test in tests:
         spent += cost(test)
         if taken and spent > seconds:
             break
-        taken.append(test.id)
+        taken.append(test)
     return taken
 
 

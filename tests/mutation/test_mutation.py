@@ -12,7 +12,7 @@ pytest.importorskip("mutmut", reason="the extra `dev` brings mutmut, whose opera
 
 import mutation_equivalents as equivalents
 import mutation_map
-from mutation_choice import NEIGHBOURS, chosen, mirror_of, sample
+from mutation_choice import chosen, mirror_of, sample
 from mutation_code import changed_codes, functions_in, plant
 from mutation_kept import Kept
 from mutation_made import made
@@ -207,14 +207,13 @@ def test_other_files_take_turns() -> None:
     assert chosen(mutant(), found, seconds=20) == ["a::1", "c::1", "b::1", "a::2"]
 
 
-def test_a_neighbours_tests_take_eight_turns_for_one_of_others() -> None:
+def test_a_packages_own_tests_come_before_others_for_half_of_the_time() -> None:
     found, near = Reach(), "tests/bookie/protocol/test_near.py"
-    for name in ("a::1", "a::2", *(f"{near}::{number}" for number in range(NEIGHBOURS + 1))):
-        found.tests[name] = RecordedTest(name, 0.1, False)
+    for name, seconds in (("a::1", 0.1), *((f"{near}::{number}", 1.0) for number in range(4))):
+        found.tests[name] = RecordedTest(name, seconds, False)
         found.lines[QUORUM, 3].add(name)
-    order = chosen(mutant(), found, seconds=20)
-    assert [one for one in order if one not in {"a::1", "a::2"}] == sorted(order)[2:]
-    assert order.index("a::2") > order.index(f"{near}::{NEIGHBOURS - 1}") == NEIGHBOURS
+    order = chosen(mutant(), found, seconds=4)
+    assert order == [f"{near}::0", f"{near}::1", "a::1", f"{near}::2"]
 
 
 def test_tests_are_taken_until_their_time_is_spent_and_one_always() -> None:
