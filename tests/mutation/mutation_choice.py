@@ -29,7 +29,7 @@ def chosen(mutant: Mutant, reach: Reach, *, seconds: float) -> list[str]:
     """Node ids: the module's own tests, the fastest first, then the package's for half of the
     recorded seconds, then all others that reach it, until these are spent. One is always taken.
 
-    Of one file after another one test is taken, then the next of each, since a file stands for a
+    Of the others one test of each file is taken, then the next of each, since a file stands for a
     view of its own: the fastest of all would be many tests of few views. But of a line that all
     tests reach the claim is in the package, and one test of each of two hundred files are the
     seconds spent."""
@@ -42,8 +42,8 @@ def chosen(mutant: Mutant, reach: Reach, *, seconds: float) -> list[str]:
     if not ids:  # a module of fields and numbers: whoever tests its neighbours uses them
         ids = {test.id for test in reach.tests.values() if _is_in(folder, test)}
     tests = [reach.tests[test_id] for test_id in ids if test_id in reach.tests]
-    mine = [test for test in in_turns(tests) if _is_in(folder, test)]
-    mine.sort(key=lambda test: not test.file.startswith(own))
+    mine = [test for test in tests if _is_in(folder, test)]
+    mine.sort(key=lambda test: (not test.file.startswith(own), cost(test), test.id))
     first = _within(mine, seconds * NEIGHBOURS)
     first += [test for test in mine if test.file.startswith(own) and test not in first]
     rest = [test for test in in_turns(tests) if test not in first]
