@@ -57,6 +57,11 @@ def test_d9_a_bookie_of_which_nothing_is_left_is_not_listed() -> None:
     assert listed(with_left(LeftOver(has_cookie=False))) == ()
 
 
+def test_what_has_a_name_that_no_bookie_gets_hides_nobody() -> None:
+    left = dict.fromkeys((BookieId("bookie-03"), B4), KEPT)
+    assert [one.bookie for one in listed(replace(observed(), left_over=left))] == ["bookie-4"]
+
+
 def test_d9_a_quiet_cluster_has_no_such_section() -> None:
     assert "leftOver" not in plan(cluster(), observed(), ClusterStatus()).status.as_dict()
 

@@ -59,7 +59,7 @@ class JournalRecord:
     sequence: int
     kind: RecordKind
     payload: memoryview = field(repr=False)
-    traits: int = 0
+    traits: int
     """Bits about the payload; see `NOTED`."""
 
 
