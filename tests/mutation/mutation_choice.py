@@ -12,7 +12,8 @@ from mutation_operators import Mutant
 PROCESS_SECONDS: Final = 4.0
 """What a test that starts real processes costs more than it cost when it was recorded."""
 NEIGHBOURS: Final = 0.5
-"""The package's own tests come before all others for this part of a mutant's seconds."""
+"""The package's own tests come before all others for this part of a mutant's seconds: for half of
+that part by turns of their files, for the other half the fastest."""
 
 
 def mirror_of(source: str) -> str:
@@ -29,10 +30,10 @@ def chosen(mutant: Mutant, reach: Reach, *, seconds: float) -> list[str]:
     """Node ids: the module's own tests, the fastest first, then the package's for half of the
     recorded seconds, then all others that reach it, until these are spent. One is always taken.
 
-    Of the others one test of each file is taken, then the next of each, since a file stands for a
-    view of its own: the fastest of all would be many tests of few views. But of a line that all
-    tests reach the claim is in the package, and one test of each of two hundred files are the
-    seconds spent."""
+    By turns of files, since a file stands for a view of its own: the fastest of all would be many
+    tests of few views. But a line that all tests reach has its claim in the package, and one test
+    of each of two hundred files are the seconds spent; and where a file has hundreds of fast tests,
+    a turn of each is slow: so half of the package's come by turns, and half are the fastest."""
     own = mirror_of(mutant.file)
     folder = f"{own.rpartition('/')[0]}/"
     ids = reach.tests_of(mutant.file, mutant.lines, mutant.function)
@@ -42,10 +43,12 @@ def chosen(mutant: Mutant, reach: Reach, *, seconds: float) -> list[str]:
     if not ids:  # a module of fields and numbers: whoever tests its neighbours uses them
         ids = {test.id for test in reach.tests.values() if _is_in(folder, test)}
     tests = [reach.tests[test_id] for test_id in ids if test_id in reach.tests]
-    mine = [test for test in tests if _is_in(folder, test)]
-    mine.sort(key=lambda test: (not test.file.startswith(own), cost(test), test.id))
-    first = _within(mine, seconds * NEIGHBOURS)
-    first += [test for test in mine if test.file.startswith(own) and test not in first]
+    own_first = sorted((test for test in tests if test.file.startswith(own)), key=_by_cost)
+    mine = [test for test in in_turns(tests) if _is_in(folder, test) and test not in own_first]
+    first = _within([*own_first, *mine], seconds * NEIGHBOURS / 2)
+    first += [test for test in own_first if test not in first]
+    fastest = [test for test in sorted(mine, key=_by_cost) if test not in first]
+    first = _within([*first, *fastest], max(seconds * NEIGHBOURS, sum(map(cost, first))))
     rest = [test for test in in_turns(tests) if test not in first]
     return [test.id for test in _within([*first, *rest], seconds)]
 
@@ -54,7 +57,7 @@ def in_turns(tests: Iterable[RecordedTest]) -> list[RecordedTest]:
     """The fastest of each file, then the next of each."""
     seen: Counter[str] = Counter()
     turns: dict[str, int] = {}
-    by_cost = sorted(tests, key=lambda test: (cost(test), test.id))
+    by_cost = sorted(tests, key=_by_cost)
     for test in by_cost:
         turns[test.id] = seen[test.file]
         seen[test.file] += 1
@@ -71,6 +74,10 @@ def _within(tests: Sequence[RecordedTest], seconds: float) -> list[RecordedTest]
             break
         taken.append(test)
     return taken
+
+
+def _by_cost(test: RecordedTest) -> tuple[float, str]:
+    return cost(test), test.id
 
 
 def _is_in(folder: str, test: RecordedTest) -> bool:
