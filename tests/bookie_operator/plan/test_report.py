@@ -1,10 +1,13 @@
 """The status object of a pass: totals that people and their graphs go by."""
 
+from dataclasses import replace
+
 import pytest
 from bookie.ids import BookieId
 from bookie_operator.model.status import ClusterStatus
+from bookie_operator.observed import MetadataView
 from bookie_operator.plan.planner import plan
-from operator_scenes import bookie, cluster, observed
+from operator_scenes import at, bookie, cluster, observed
 
 B0 = BookieId("bookie-0")
 
@@ -23,3 +26,26 @@ def test_only_marks_that_one_boot_has_less_count_as_cleared(epoch: int, limbo: i
     after = marked(epoch, limbo, 20, before)
     assert after.limbo.ledgers == limbo
     assert after.limbo.cleared_total == (max(0, 5 - limbo) if epoch == 2 else 0)
+
+
+def test_the_status_says_whether_the_metadata_store_answers() -> None:
+    silent = replace(observed(), metadata=MetadataView(url="zk://here:2181/ledgers"))
+    seen = [plan(cluster(), one, ClusterStatus()).status for one in (observed(), silent)]
+    assert [one.metadata.reachable for one in seen] == [True, False]
+
+
+def test_the_status_says_where_clients_find_a_bookie_unless_that_is_too_long() -> None:
+    for address, told in (("far.example:3181", "far.example:3181"), ("x" * 1025, "")):
+        one = bookie(B0, process_facts={"advertised": address})
+        shown = plan(cluster(), observed(one), ClusterStatus()).status.bookie(B0)
+        assert shown is not None and shown.advertised == told
+
+
+def test_the_status_says_when_the_spec_last_changed() -> None:
+    before = ClusterStatus(observed_generation=1, generation_since=at(5))
+    same, other = cluster(), cluster()
+    other = other.model_copy(
+        update={"metadata": other.metadata.model_copy(update={"generation": 2})}
+    )
+    found = [plan(one, observed(seconds=60), before).status for one in (same, other)]
+    assert [one.generation_since for one in found] == [at(5), at(60)]

@@ -71,6 +71,19 @@ def test_the_first_scrub_is_an_interval_after_the_schedule_began() -> None:
     assert job.options == ("--read-rate", "1048576", "--checkpoint", "metadata")
 
 
+def test_a_schedule_that_is_taken_back_and_given_again_begins_then() -> None:
+    never = look(of=cluster(scrub={"schedule": "@never"}), status=ScrubStatus(scheduled_at=at(0)))
+    assert never.status.scrub.scheduled_at is None
+    assert look(status=never.status.scrub, seconds=3 * DAY).status.scrub.scheduled_at == at(3 * DAY)
+
+
+def test_a_scrub_that_is_due_is_not_held_for_the_task_that_asks_for_it_too() -> None:
+    asked = (task("scrub"),)
+    [due] = started(look(status=ScrubStatus(scheduled_at=at(0)), seconds=DAY, tasks=asked))
+    [early] = started(look(status=ScrubStatus(scheduled_at=at(0)), seconds=30, tasks=asked))
+    assert (due.asked_by, early.asked_by) == ((), ("task-1",))
+
+
 def test_the_next_one_is_an_interval_after_the_last_began() -> None:
     done = look(scrub_job(report=GOOD)).status.scrub
     assert done.clean and done.started_at == at(10)

@@ -16,6 +16,7 @@ from bookie_operator.plan.actions import (
     Action,
     ApproveCollection,
     ApproveCookieFix,
+    DeleteTask,
     ReplaceVolume,
     StartJob,
     StopJob,
@@ -304,3 +305,14 @@ def test_nothing_is_done_for_a_task_that_has_failed(asked: str) -> None:
     made = plan(PLAIN, look, ClusterStatus())
     assert made.tasks["task-1"].message == "the cluster has no bookie bookie-9"
     assert not any(isinstance(one, StartJob) for one in made.actions)
+
+
+def test_a_task_whose_time_is_over_is_deleted_by_its_uid() -> None:
+    """Not one that somebody has made again under its name."""
+    one = task("audit", ttlSecondsAfterFinished=60)
+    metadata = one.metadata.model_copy(update={"uid": "u-1"})
+    status = TaskStatus(phase=TaskPhase.SUCCEEDED, finished_at=at(0))
+    ended = one.model_copy(update={"metadata": metadata, "status": status})
+    for seconds, deleted in ((59, []), (60, [DeleteTask("task-1", "u-1")])):
+        made = plan(cluster(), observed(seconds=seconds, tasks=(ended,)), ClusterStatus())
+        assert [one for one in made.actions if isinstance(one, DeleteTask)] == deleted
