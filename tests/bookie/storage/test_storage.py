@@ -52,6 +52,18 @@ def test_what_a_checkpoint_has_begun_with_is_read_as_before_it(kit: StorageKit) 
         kit.storage.maintenance.checkpoint()
 
 
+def test_what_a_checkpoint_has_begun_with_is_in_no_index_before_it_has_ended(
+    kit: StorageKit,
+) -> None:
+    kit.add(run(7, 0, 5))
+    own = kit.storage._directories[route(L7, 2)]
+    with own._lock:
+        own.capture()
+        assert own.has_unsynced(L7)
+    kit.storage.maintenance.checkpoint()
+    assert not own.has_unsynced(L7)
+
+
 def test_a_run_is_readable_when_it_was_taken_and_before_it_is_acknowledged(
     kit: StorageKit,
 ) -> None:
@@ -131,6 +143,11 @@ def test_what_recovery_adds_and_was_not_there_is_stored(kit: StorageKit, new: Ru
     kit.add(new)
     kit.storage.maintenance.checkpoint()
     assert not ids(*((i, i) for i in new.entry_ids())) - kit.held(int(new.ledger_id))
+
+
+def test_a_run_of_recovery_of_which_memory_keeps_its_first_entry_is_stored(kit: StorageKit) -> None:
+    kit.add(run(7, 3, recovery=True), run(7, 3, 5, recovery=True))
+    assert kit.held(7) == kit.read(7, 0, 9)[0] == ids((3, 7))
 
 
 def test_a_stripe_holds_nothing_between_its_entries(kit: StorageKit) -> None:
