@@ -39,14 +39,17 @@ QUORUM: dict[str, Any] = {"ensemble_size": 3, "write_quorum": 3, "ack_quorum": 2
 
 
 class Fleet:
-    """A cluster of this name in a folder of its own. `spec`: what differs from the defaults."""
+    """A cluster of this name in a folder of its own. `spec`: what differs from the defaults.
+
+    It has no TLS, so that exporter and writer need no credentials: figures are asked for here.
+    """
 
     def __init__(self, folder: Path, name: str, **spec: Any) -> None:
         self.name = name
         self.folders = LocalFolders(folder / name)
         self._manifest = folder / f"{name}.yaml"
         head = {"apiVersion": API_VERSION, "kind": "BookieCluster", "metadata": {"name": name}}
-        self._manifest.write_text(yaml.safe_dump(head | {"spec": spec}))
+        self._manifest.write_text(yaml.safe_dump(head | {"spec": {"tls": {"mode": "Off"}} | spec}))
         self._operator_port = free_port()
 
     async def up(self) -> None:
