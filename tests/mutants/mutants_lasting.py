@@ -133,6 +133,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         old="            if bookie_id in await self._cluster.store.bookies():\n"
         "                continue  # it came back meanwhile, and its writers are not cut off\n",
         new="",
+        also=(
+            Patch(
+                BOOKIE + "repair/jobs/rereplication_job.py",
+                "        if self._replaced in infos:\n",
+                "        if self._replaced in infos and self._request.force:\n",
+            ),
+        ),
         tests=(
             REREPLICATION
             + "test_a_bookie_that_came_back_while_others_were_replaced_keeps_its_writers",
