@@ -130,16 +130,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a re-replication replaces who came back while others were replaced",
         stands_for=("a writer that could go on is cut off",),
         file=BOOKIE + "repair/jobs/rereplication_job.py",
-        old="            if bookie_id in await self._cluster.store.bookies():\n"
-        "                continue  # it came back meanwhile, and its writers are not cut off\n",
-        new="",
-        also=(
-            Patch(
-                BOOKIE + "repair/jobs/rereplication_job.py",
-                "        if self._replaced in infos:\n",
-                "        if self._replaced in infos and self._request.force:\n",
-            ),
-        ),
+        old="        if self._replaced in infos:\n",
+        new="        if self._replaced in infos and self._request.force:\n",
         tests=(
             REREPLICATION
             + "test_a_bookie_that_came_back_while_others_were_replaced_keeps_its_writers",

@@ -216,8 +216,6 @@ class _Rereplication:
             if refusal := await evacuation.all_that_name_it(listing):
                 return refusal
         for bookie_id, ledger_ids in (await self._missing(found.underreplicated)).items():
-            if bookie_id in await self._cluster.store.bookies():
-                continue  # it came back meanwhile, and its writers are not cut off
             if refusal := await self._replace(bookie_id, ledger_ids, engine):
                 return refusal
         marked = (mark.ledger_id for mark in found.underreplicated)
