@@ -78,6 +78,11 @@ def text_of(error: Exception) -> str:
     return ""
 
 
+def java_reason(error: Exception) -> str:
+    """The line that names Java's own exception, such as `: java.lang.Error: why`; empty: none."""
+    return next((line for line in text_of(error).splitlines() if line.startswith(": ")), "")
+
+
 def has_jvm(context: SparkContext) -> bool:
     """Whether the JVM behind a session answers."""
     try:

@@ -26,7 +26,7 @@ from bookie.metadata.java import find_java
 from bookie.repair.engine.driver_pod import JVM_FLAGS, DriverPod, executor_template, spark_conf
 from bookie.repair.reports.progress_lines import Say, say_nothing
 from bookie.repair.spark.executor_pods import ExecutorDeadline, ExecutorPods, no_executors
-from bookie.repair.spark.failures import text_of
+from bookie.repair.spark.failures import java_reason, text_of
 from bookie.repair.spark.java_home import java_home
 from bookie.repair.spark.master import local_master, writable_home
 from bookie.repair.spark.security import AUTHENTICATED, SUBMIT_ARGUMENTS, with_secret
@@ -113,8 +113,7 @@ def _begun(builder: SparkSession.Builder) -> SparkSession:
     try:
         return builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
-        words = text_of(error)
-        reason = next((line for line in words.splitlines() if line.startswith(": ")), f": {words}")
+        reason = java_reason(error) or f": {text_of(error)}"
         raise UnavailableError(f"Spark did not start{reason}") from error
 
 
@@ -237,8 +236,7 @@ class Watch:
 def _why_ended(error: Exception) -> str:
     if isinstance(error, UnavailableError):
         return str(error)
-    reason = next((line for line in text_of(error).splitlines() if line.startswith(": ")), "")
-    return f"Spark did not start or gave up{reason}"
+    return f"Spark did not start or gave up{java_reason(error)}"
 
 
 def _is_alive(context: SparkContext) -> bool:
