@@ -25,7 +25,12 @@ def is_waited_out(at: datetime | None, repair: Repair, now: datetime) -> bool:
 
     A wait that is much longer than any comes from a clock that has been put right since.
     """
-    return at is None or now >= at or at - now > _longest(repair) + CLOCKS_APART
+    return at is None or not still_waits(at, now, longest=_longest(repair) + CLOCKS_APART)
+
+
+def still_waits(until: datetime, now: datetime, *, longest: timedelta) -> bool:
+    """Whether a wait is not over. One that is longer than any began before the clock went back."""
+    return timedelta() < until - now <= longest
 
 
 def _longest(repair: Repair) -> timedelta:

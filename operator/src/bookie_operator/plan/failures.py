@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 
 from bookie_operator.observed import Failure, JobKind, Observed
 from bookie_operator.plan.actions import Action, CreateVolume, Refusal, StartJob, StopJob, bookie_of
+from bookie_operator.plan.deadlines import still_waits
 from bookie_operator.plan.invalid import FORBIDDEN
 
 RETRY_FIRST: Final = timedelta(seconds=1)
@@ -62,13 +63,12 @@ def _named(subject: Action | str, message: str) -> str:
 
 def resting(actions: Iterable[Some], observed: Observed) -> list[Some]:
     """Actions that failed and wait for their next try."""
-    waiting = {one.subject for one in observed.failures if _waits(one, observed.now)}
+    waiting = {
+        one.subject
+        for one in observed.failures
+        if still_waits(one.next_at, observed.now, longest=RETRY_MAX)
+    }
     return [action for action in actions if action in waiting]
-
-
-def _waits(failure: Failure, now: datetime) -> bool:
-    """A wait that is longer than any began before the clock went back."""
-    return timedelta() < failure.next_at - now <= RETRY_MAX
 
 
 def untried(actions: Iterable[Some], observed: Observed) -> list[Some]:

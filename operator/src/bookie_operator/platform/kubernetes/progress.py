@@ -14,6 +14,7 @@ from typing import Final
 from bookie.errors import BookieError
 from bookie.progress import last_progress
 
+from bookie_operator.plan.deadlines import still_waits
 from bookie_operator.platform.kubernetes.api import Api, RefusedError
 
 LINES_MAX: Final = 100
@@ -32,10 +33,6 @@ class _Seen:
     line: str
     next_at: datetime
 
-    def is_old(self, now: datetime) -> bool:
-        """A wait that is longer than any began before the clock went back."""
-        return not timedelta() < self.next_at - now <= AGAIN
-
 
 class JobLogs:
     """The progress of one cluster's jobs, by name."""
@@ -51,7 +48,8 @@ class JobLogs:
         """Job -> its last line of progress, of jobs that run in these pods (job -> pod)."""
         now = self._clock()
         known = {job: seen for job, seen in self._seen.items() if job in pods}
-        due = [job for job in pods if job not in known or known[job].is_old(now)]
+        waiting = {j for j, seen in known.items() if still_waits(seen.next_at, now, longest=AGAIN)}
+        due = [job for job in pods if job not in waiting]
         looks = (self._look(pods[job], known.get(job), now) for job in due)
         self._seen = known | dict(zip(due, await asyncio.gather(*looks), strict=True))
         return {job: seen.line for job, seen in self._seen.items()}
