@@ -19,7 +19,7 @@ from bookie.errors import BookieError
 from bookie_operator.handlers import Operator, check_installed, operate
 from bookie_operator.metrics import OperatorMetrics, serve_http
 from bookie_operator.page.serving import serve_page
-from bookie_operator.page.shown import Fresh, Shown, shown
+from bookie_operator.page.shown import Shown, shown
 from bookie_operator.platform.kubernetes.api import CLUSTER, Api, NotServedError, Object
 from bookie_operator.platform.kubernetes.dynamic_api import ApiServer, DynamicApi
 from bookie_operator.platform.kubernetes.lease import Lease, LeaseGuard, acquire, keep
@@ -95,7 +95,7 @@ async def run(
     )
     try:
         if page_port:
-            source = Fresh(partial(_clusters, server, namespaces))
+            source = partial(_clusters, server, namespaces)
             http.append(await serve_page(source, port=page_port))
         await check_installed(DynamicApi(server, next(iter(namespaces), "")))
         if lease_path:

@@ -18,7 +18,7 @@ from bookie.hosts import at_port, loopback
 
 from bookie_operator.errors import LocalError
 from bookie_operator.page.document import POLICY, content, document
-from bookie_operator.page.shown import Shown, Source
+from bookie_operator.page.shown import Fresh, Shown, Source
 
 HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 KEY: Final = "key"
@@ -33,8 +33,11 @@ HEADERS: Final = {
 
 
 async def serve_page(source: Source, *, port: int, key: str = "") -> web.AppRunner:
-    """Start it; the caller cleans the runner up. `port` 0: any. LocalError: it cannot be had."""
-    runner = web.AppRunner(application(source, key=key), access_log=None)
+    """Start it; the caller cleans the runner up. `port` 0: any. LocalError: it cannot be had.
+
+    The source is asked once a second at most.
+    """
+    runner = web.AppRunner(application(Fresh(source), key=key), access_log=None)
     await runner.setup()
     try:
         await web.TCPSite(runner, loopback(), port).start()
