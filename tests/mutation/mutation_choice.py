@@ -43,14 +43,13 @@ def chosen(mutant: Mutant, reach: Reach, *, seconds: float) -> list[str]:
     if not ids:  # a module of fields and numbers: whoever tests its neighbours uses them
         ids = {test.id for test in reach.tests.values() if _is_in(folder, test)}
     tests = [reach.tests[test_id] for test_id in ids if test_id in reach.tests]
-    own_first = sorted((test for test in tests if test.file.startswith(own)), key=_by_cost)
-    mine = [test for test in in_turns(tests) if _is_in(folder, test) and test not in own_first]
-    first = _within([*own_first, *mine], seconds * NEIGHBOURS / 2)
-    first += [test for test in own_first if test not in first]
-    fastest = [test for test in sorted(mine, key=_by_cost) if test not in first]
-    first = _within([*first, *fastest], max(seconds * NEIGHBOURS, sum(map(cost, first))))
-    rest = [test for test in in_turns(tests) if test not in first]
-    return [test.id for test in _within([*first, *rest], seconds)]
+    mine = sorted((test for test in tests if test.file.startswith(own)), key=_by_cost)
+    by_turns = in_turns(tests)
+    near = [test for test in by_turns if _is_in(folder, test)]
+    seconds_near = seconds * NEIGHBOURS
+    first = _within([*mine, *near], seconds_near / 2)
+    first = _within([*mine, *first, *sorted(near, key=_by_cost)], seconds_near)
+    return [test.id for test in _within([*mine, *first, *by_turns], seconds)]
 
 
 def in_turns(tests: Iterable[RecordedTest]) -> list[RecordedTest]:
@@ -65,10 +64,10 @@ def in_turns(tests: Iterable[RecordedTest]) -> list[RecordedTest]:
 
 
 def _within(tests: Sequence[RecordedTest], seconds: float) -> list[RecordedTest]:
-    """So many of them as fit; one always."""
+    """So many of them as fit, each once; one always."""
     taken: list[RecordedTest] = []
     spent = 0.0
-    for test in tests:
+    for test in dict.fromkeys(tests):
         spent += cost(test)
         if taken and spent > seconds:
             break
