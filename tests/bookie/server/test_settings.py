@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import yaml
 from bookie.errors import SettingsError
-from bookie.server.part_settings import zookeeper_settings
+from bookie.server.part_settings import boot_settings, zookeeper_settings
 from bookie.server.settings import BookieSettings, load_settings
 from bookie.storage.modes import DurabilityMode
+from bookie.storage.settings import StorageSettings
 
 GOOD: dict[str, Any] = {
     "bookieId": "bookie-0",
@@ -33,6 +34,14 @@ def load(
 
 def test_defaults_journal_everything(tmp_path: Path) -> None:
     assert load(tmp_path).durability.mode is DurabilityMode.JOURNAL
+
+
+def test_a_storage_of_its_own_notes_as_long_as_one_of_a_bookie_without_a_setting(
+    tmp_path: Path,
+) -> None:
+    of_bookie = boot_settings(load(tmp_path)).storage.note_idle_flushes
+    of_itself = StorageSettings(tmp_path, (tmp_path,), DurabilityMode.MEMORY).note_idle_flushes
+    assert of_itself == of_bookie
 
 
 @pytest.mark.parametrize(

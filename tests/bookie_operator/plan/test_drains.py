@@ -181,6 +181,11 @@ class TestTheWayOut:
         made = after(*looks, seen(draining(left=1, process_facts=ending)))
         assert made.status.bookies[4].state is not BookieState.LEAVING, "it says it is needed"
 
+    def test_one_whose_pod_is_gone_keeps_what_is_known_of_it(self) -> None:
+        looks = [seen(), seen(draining(left=0)), seen(draining(left=0))]
+        one = after(*looks, seen(replace(bookie(B4), process=None, health=None))).status.bookies[4]
+        assert (one.state, one.tls, one.boot_epoch) == (BookieState.LEAVING, "Required", 1)
+
     def test_then_it_is_forgotten(self) -> None:
         looks = [seen(), seen(draining(left=0)), seen(draining(left=0))]
         made = after(*looks, observed(of=FOUR, jobs=[audited()], seconds=9))

@@ -215,3 +215,10 @@ def test_a_round_that_failed_is_tried_again_when_it_is_time(
     made = after(audited(MISSING), failed, seconds=seconds)
     assert (made.status.mend.failures, made.status.mend.next_at) == (1, at(16))
     assert started(made) == again
+
+
+def test_no_audit_begins_while_findings_are_made_good() -> None:
+    """It would look at what changes; once the repair has ended, it looks at what came of it."""
+    asked = (task("audit"),)
+    assert not started(after(audited(), RUNNING, tasks=asked), JobKind.AUDIT)
+    assert started(after(audited(), mended(), seconds=20, tasks=asked), JobKind.AUDIT)

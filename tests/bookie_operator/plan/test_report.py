@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 from bookie.ids import BookieId
+from bookie.wire.admin.health import Phase
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import MetadataView
 from bookie_operator.plan.planner import plan
-from operator_scenes import at, bookie, cluster, observed
+from operator_scenes import at, bookie, cluster, observed, volumes_of
 
 B0 = BookieId("bookie-0")
 
@@ -49,3 +50,26 @@ def test_the_status_says_when_the_spec_last_changed() -> None:
     )
     found = [plan(one, observed(seconds=60), before).status for one in (same, other)]
     assert [one.generation_since for one in found] == [at(5), at(60)]
+
+
+def test_a_kill_that_a_boot_has_reported_is_forgotten() -> None:
+    """Otherwise it would be called the cause of the next unclean stop as well."""
+    before = plan(cluster(), observed(), ClusterStatus()).status
+    down = bookie(B0, running=False, exit_at=10)
+    killed = plan(cluster(), observed(down, seconds=20), before).status
+    back = bookie(B0, epoch=2, reason="UncleanShutdown", exit_at=10, boot_at=30)
+    booted = plan(cluster(), observed(back, seconds=40), killed).status
+    found = [one.bookie(B0) for one in (killed, booted)]
+    assert [one is not None and one.first_kill is not None for one in found] == [True, False]
+
+
+def test_a_disk_keeps_its_volume_until_the_boot_on_another_one_is_known() -> None:
+    """An incident says which disk was replaced since the boot before."""
+    before = plan(cluster(), observed(), ClusterStatus()).status
+    booting = bookie(B0, phase=Phase.BOOTING)
+    assert booting.health is not None
+    disks = tuple(replace(disk, volume_uid="other") for disk in booting.health.disks)
+    for boot, expected in ((None, volumes_of(B0)["journal"].uid), (booting.health.boot, "other")):
+        seen = replace(booting, health=replace(booting.health, boot=boot, disks=disks))
+        shown = plan(cluster(), observed(seen, seconds=5), before).status.bookie(B0)
+        assert shown is not None and shown.disks[0].volume_uid == expected

@@ -500,3 +500,11 @@ def test_a_mended_spec_reaches_the_one_that_refuses_though_another_is_lost_for_g
         made = later_on(lost, refused, new=MENDED, before=status)
         status = made.status
     assert B0 in taken_up(made)
+
+
+def test_one_that_is_stuck_with_old_settings_gets_new_ones_if_nobody_serves_with_the_old() -> None:
+    """The others have served with the new ones for a moment only."""
+    fresh = [bookie(name, of=NEW, boot_at=LATER - 5) for name in (B1, B2, B3, B4)]
+    stuck = bookie(B0, of=OLD, running=False, process_facts={"waiting": "ErrImagePull: gone"})
+    assert started(rolled(stuck, *fresh)) == {B0: False}
+    assert not started(rolled(stuck, *fresh[1:])), "bookie-1 serves with the old ones"

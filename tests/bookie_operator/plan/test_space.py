@@ -102,3 +102,9 @@ def test_a_disk_of_a_role_that_is_not_known_yet_is_measured_by_its_size_alone(
     """A bookie may be newer than its operator."""
     disk = DiskHealth("cache", 0, "", "ok", "", total_bytes=total * GIB)
     assert early_bytes(disk) == pytest.approx(early * GIB, abs=8)
+
+
+def test_a_disk_with_just_what_must_be_free_lacks_nothing() -> None:
+    """On a disk of 100 GiB that is 12 GiB, to the byte."""
+    for free, status in ((12, "False"), (12 - 1 / GIB, "True")):
+        assert space(look(with_space(free)))[0] == status

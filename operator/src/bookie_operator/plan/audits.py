@@ -58,7 +58,8 @@ class AuditReasons:
     is_loss_possible: bool
     """PossibleDataLoss is True."""
     is_repairing: bool
-    """A repair or a drain runs, or wants to: it changes what an audit would look at."""
+    """A repair or a drain runs or wants to, or a repair of findings runs: it changes what an audit
+    would look at."""
     is_asked: bool
     """Something was seen that only an audit can settle."""
     is_held: bool

@@ -13,6 +13,7 @@ from bookie.ids import BookieId
 
 from bookie_operator.model.bookie_status import BookieState
 from bookie_operator.model.quantity import is_smaller
+from bookie_operator.model.refused import LINEAGE_MISMATCH
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskType
 from bookie_operator.observed import Bookie
 from bookie_operator.plan.actions import (
@@ -154,7 +155,7 @@ def lineage_refusal(pass_: Pass) -> Refusal | None:
     found = pass_.observed.metadata.instance_id or "none (an empty store)"
     return Refusal(
         action="Start",
-        predicate="LineageMismatch",
+        predicate=LINEAGE_MISMATCH,
         message=f"the metadata store's instance id is {found}, the cluster's was {known}: "
         "restore the store; no disk is touched",
     )
