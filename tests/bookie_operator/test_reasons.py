@@ -244,7 +244,7 @@ def none() -> Bookie:
 
 
 def hinted(status: ClusterStatus) -> set[str]:
-    found = hints(cluster().model_copy(update={"status": status}))
+    found = hints(cluster().model_copy(update={"status": status}), now=at(0))
     return {shlex.join(hint.command) or hint.text for hint in found}
 
 
@@ -285,7 +285,7 @@ def test_every_condition_has_its_rows_in_the_page(kind: ConditionType) -> None:
 @pytest.mark.parametrize("reason", sorted(SCENES))
 def test_a_hinted_command_of_ours_parses(reason: str) -> None:
     status = SCENES[reason]()
-    for hint in hints(cluster().model_copy(update={"status": status})):
+    for hint in hints(cluster().model_copy(update={"status": status}), now=at(0)):
         if hint.command[:1] == ("bookie",):
             plugin.commands[hint.command[1]].make_context(hint.command[1], [*hint.command[2:]])
 

@@ -135,6 +135,13 @@ class TestLimbo:
         lab.put_cluster("healthy", generation=2)
         assert lab.run("limbo").exit_code == 4
 
+    def test_what_no_operator_has_looked_at_for_long_is_not_known(self, lab: FakeLab) -> None:
+        lab.put_cluster("healthy")
+        lab.set_status("bookieclusters", "demo", {"lookedAt": "2026-01-01T00:00:00Z"})
+        told = lab.run("limbo")
+        assert told.exit_code == 4
+        assert "not known: the operator has not looked at the cluster for" in told.stdout
+
     def test_json_tells_it_as_well(self, lab: FakeLab) -> None:
         lab.put_cluster("limbo")
         told = json.loads(lab.run("limbo", "-o", "json").stdout)

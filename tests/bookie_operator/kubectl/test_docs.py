@@ -9,13 +9,14 @@ from bookie_operator.kubectl.__main__ import plugin
 from bookie_operator.kubectl.hints import hints
 from bookie_operator.kubectl.options import Exit
 from kubectl_lab import cluster_of
+from operator_scenes import at
 
 PAGE = (Path(__file__).parents[3] / "docs/kubectl-bookie.md").read_text(encoding="utf-8")
 EXAMPLES = sorted(set(re.findall(r"^(?:\$ )?\s*kubectl bookie (?!--help)(.+)$", PAGE, re.M)))
 HINTED = [
     shlex.join(hint.command[1:])
     for state in ("limbo", "approval", "blocked")
-    for hint in hints(cluster_of(state))
+    for hint in hints(cluster_of(state), now=at(0))
     if hint.command[:1] == ("bookie",)
 ]
 

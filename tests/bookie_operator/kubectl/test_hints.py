@@ -12,7 +12,8 @@ from operator_scenes import at, bookie, cluster, observed
 
 
 def commands(of: BookieCluster, status: ClusterStatus) -> list[str]:
-    return [" ".join(one.command) for one in hints(of.model_copy(update={"status": status}))]
+    told = hints(of.model_copy(update={"status": status}), now=at(0))
+    return [" ".join(one.command) for one in told]
 
 
 def held(of: BookieCluster, name: str, predicate: str = "LimboPresent") -> list[str]:
@@ -51,7 +52,7 @@ def test_one_whose_copies_others_hold_can_be_done_without() -> None:
 def hints_for(*special: Bookie) -> list[Hint]:
     of = cluster()
     status = plan(of, observed(*special), ClusterStatus()).status
-    return hints(of.model_copy(update={"status": status}))
+    return hints(of.model_copy(update={"status": status}), now=at(0))
 
 
 def test_a5_a_store_that_went_back_is_to_be_mended_before_anything_else_happens() -> None:

@@ -56,6 +56,13 @@ def test_the_page_says_what_the_tree_says(name: str) -> None:
     assert [line.plain for line in lines if line.plain not in text] == []
 
 
+def test_the_page_says_that_no_operator_looks() -> None:
+    cluster = cluster_of("healthy")
+    status = cluster.status.model_copy(update={"looked_at": NOW - timedelta(hours=3)})
+    text = Parsed(document([cluster.model_copy(update={"status": status})], now=NOW)).text
+    assert "the operator has not looked at the cluster for 3h" in text
+
+
 def test_every_cluster_has_its_own_place_on_the_page() -> None:
     names = [("a", "b-c"), ("a-b", "c"), ("", "a-b-c")]
     text = content([Unreadable(*name, "no spec") for name in names], now=NOW)

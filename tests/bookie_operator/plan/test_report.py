@@ -42,6 +42,13 @@ def test_the_status_says_where_clients_find_a_bookie_unless_that_is_too_long() -
         assert shown is not None and shown.advertised == told
 
 
+def test_the_status_says_when_the_operator_looked() -> None:
+    status = ClusterStatus()
+    for seconds, looked in ((0, 0), (200, 0), (300, 300), (500, 300)):
+        status = plan(cluster(), observed(seconds=seconds), status).status
+        assert status.looked_at == at(looked)
+
+
 def test_the_status_says_when_the_spec_last_changed() -> None:
     before = ClusterStatus(observed_generation=1, generation_since=at(5))
     same, other = cluster(), cluster()

@@ -13,7 +13,7 @@ from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import Bookie
 from bookie_operator.plan.planner import Plan, plan
 from bookie_operator.plan.space import EARLIER, early_bytes
-from operator_scenes import bookie, cluster, observed
+from operator_scenes import at, bookie, cluster, observed
 
 GIB = 2**30
 SETTLED = plan(cluster(), observed(), ClusterStatus()).status
@@ -48,7 +48,7 @@ def test_a_disk_that_fills_up_is_told_of_before_its_bookie_is_read_only() -> Non
 
 def test_there_is_advice() -> None:
     of = cluster().model_copy(update={"status": look(with_space(1)).status})
-    assert any("larger volumes" in hint.text for hint in hints(of))
+    assert any("larger volumes" in hint.text for hint in hints(of, now=at(5)))
 
 
 @pytest.mark.parametrize(("free", "status"), [(12.1, "True"), (14.9, "True"), (15.1, "False")])

@@ -48,7 +48,7 @@ def golden(name: str, text: str) -> None:
 
 def shown(cluster: BookieCluster, seconds: float, *, wide: bool = False) -> str:
     tree = cluster_tree(cluster, now=moment(seconds), wide=wide)
-    return plain(tree, *hint_lines(hints(cluster), flags=()))
+    return plain(tree, *hint_lines(hints(cluster, now=moment(seconds)), flags=()))
 
 
 def with_status(cluster: BookieCluster, **changes: object) -> BookieCluster:
@@ -75,6 +75,14 @@ def test_limbo_is_shown_bookie_by_bookie(name: str, seconds: float) -> None:
 def test_a_cluster_that_no_operator_has_seen_says_so() -> None:
     text = shown(with_status(cluster_of("healthy"), conditions=(), bookies=()), 0)
     assert "no operator has reported on it" in text and "none reported yet" in text
+
+
+@pytest.mark.parametrize(("seconds", "is_old"), [(1599, False), (1600, True)])
+def test_a_status_that_no_operator_renews_says_so_first(seconds: int, is_old: bool) -> None:
+    lines = shown(with_status(cluster_of("healthy"), looked_at=moment(1000)), seconds).splitlines()
+    told = "! the operator has not looked at the cluster for 10m: this is the last known status"
+    assert (told in lines[1]) is is_old
+    assert any("get pods -A -l app.kubernetes.io/name=" in line for line in lines) is is_old
 
 
 def test_a_spec_that_is_newer_than_the_status_is_told() -> None:

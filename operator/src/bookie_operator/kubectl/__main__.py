@@ -68,8 +68,9 @@ def status(kubectl: Kubectl, name: str | None, watch: bool, output: str) -> None
 def _drawn(
     kubectl: Kubectl, cluster: BookieCluster, output: str
 ) -> tuple[RenderableType, list[Text]]:
-    tree = cluster_tree(cluster, now=screen.now(), wide=output == "wide")
-    return tree, hint_lines(hints(cluster), flags=kubectl.flags)
+    now = screen.now()
+    tree = cluster_tree(cluster, now=now, wide=output == "wide")
+    return tree, hint_lines(hints(cluster, now=now), flags=kubectl.flags)
 
 
 def _watch(kubectl: Kubectl, found: Tree, output: str) -> None:
@@ -113,18 +114,23 @@ def limbo(
     cluster = read(BookieCluster, found)
     if wait:
         cluster = wait_for_none(
-            kubectl, cluster.metadata.name, seconds=timeout, tell=task_requests.LimboProgress().tell
+            kubectl,
+            cluster.metadata.name,
+            seconds=timeout,
+            tell=task_requests.LimboProgress().tell,
+            clock=screen.now,
         )
+    known = limbo_of(cluster, now=screen.now())
     if output == "json":
         totals = cluster.status.limbo.as_dict()
         bookies = {
             one.id: {"limbo": one.limbo_ledgers, "unchecked": one.unchecked_ledgers}
             for one in cluster.status.bookies
         }
-        _print_json({"known": limbo_of(cluster).name.lower(), "totals": totals, "bookies": bookies})
+        _print_json({"known": known.name.lower(), "totals": totals, "bookies": bookies})
     else:
         show(limbo_view(cluster, now=screen.now()))
-    return limbo_of(cluster)
+    return known
 
 
 @plugin.command()

@@ -1,11 +1,12 @@
 """What a person can do now: a sentence and, where there is one, the command to copy.
 
-Pure: it needs only the status. The most urgent hint comes first; a healthy cluster has none, and
-what the operator does by itself needs none.
+Pure: it needs only the status and the time. The most urgent hint comes first; a healthy cluster has
+none, and what the operator does by itself needs none.
 """
 
 import shlex
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Final
 
 from rich.text import Text
@@ -21,6 +22,7 @@ from bookie_operator.model.incidents import IncidentOutcome
 from bookie_operator.model.status import LAST_COPY, ClusterStatus
 from bookie_operator.model.undecided import how_many, selector
 from bookie_operator.status_tree.ages import count
+from bookie_operator.status_tree.last_look import no_look
 from bookie_operator.status_tree.pending import held_collections, pending_fixes, undecided
 
 _AUDIT_HELPS: Final = ("AuditPending", "AuditStale")
@@ -45,11 +47,11 @@ _LOSSES: Final = {
 }
 
 
-def hints(cluster: BookieCluster) -> list[Hint]:
-    return list(_hints(cluster, cluster.status))
+def hints(cluster: BookieCluster, *, now: datetime) -> list[Hint]:
+    return list(_hints(cluster, cluster.status, now))
 
 
-def _hints(cluster: BookieCluster, status: ClusterStatus) -> Iterator[Hint]:
+def _hints(cluster: BookieCluster, status: ClusterStatus, now: datetime) -> Iterator[Hint]:
     if not status.conditions:
         yield Hint(
             "No operator has reported on this cluster: is one running?",
@@ -57,6 +59,11 @@ def _hints(cluster: BookieCluster, status: ClusterStatus) -> Iterator[Hint]:
         )
         return
     name = cluster.metadata.name
+    if no_look(status, now):
+        yield Hint(
+            "The status is not renewed: does the operator run, and may it write?",
+            ("get", "pods", "-A", "-l", "app.kubernetes.io/name=bookie-operator"),
+        )
     if cluster.spec.paused:
         yield Hint(
             "spec.paused stops the operator. To let it work again:",

@@ -1,7 +1,7 @@
 """Limbo of a cluster, bookie by bookie; and the wait until the operator says that it is gone.
 
-Unknown is never shown as none: a bookie that has not booted, or a spec that the operator has not
-seen yet, may still show limbo.
+Unknown is never shown as none: a bookie that has not booted, a spec that the operator has not seen
+yet, or an operator that has not looked for long may hide limbo.
 """
 
 import time
@@ -22,6 +22,7 @@ from bookie_operator.model.incidents import IncidentOutcome
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.status_tree.ages import count, span
 from bookie_operator.status_tree.bookies import STATE_STYLES, repair_text
+from bookie_operator.status_tree.last_look import no_look
 
 
 class Limbo(IntEnum):
@@ -32,12 +33,14 @@ class Limbo(IntEnum):
     UNKNOWN = 4
 
 
-def limbo_of(cluster: BookieCluster) -> Limbo:
+def limbo_of(cluster: BookieCluster, *, now: datetime) -> Limbo:
     status = cluster.status
     if status.limbo.ledgers or status.limbo.unchecked:
         return Limbo.PRESENT
     limbo = status.condition(ConditionType.LIMBO_PRESENT)
     if limbo is None or limbo.observed_generation < cluster.metadata.generation:
+        return Limbo.UNKNOWN
+    if no_look(status, now):
         return Limbo.UNKNOWN
     return {"True": Limbo.PRESENT, "False": Limbo.NONE}.get(limbo.status, Limbo.UNKNOWN)
 
@@ -50,12 +53,12 @@ def limbo_view(cluster: BookieCluster, *, now: datetime) -> RenderableType:
 
 
 def _headline(cluster: BookieCluster, now: datetime) -> Text:
-    limbo, status = limbo_of(cluster), cluster.status
+    limbo, status = limbo_of(cluster, now=now), cluster.status
     text = Text(f"BookieCluster {cluster.metadata.name}  ", "bold")
     if limbo is Limbo.NONE:
         return text.append("no limbo", "green")
     if limbo is Limbo.UNKNOWN:
-        return text.append(f"not known: {_why_unknown(status)}", "yellow")
+        return text.append(f"not known: {_why_unknown(status, now)}", "yellow")
     text.append(
         f"{count(status.limbo.ledgers, 'ledger')} in limbo, {status.limbo.unchecked} unchecked"
     )
@@ -64,13 +67,13 @@ def _headline(cluster: BookieCluster, now: datetime) -> Text:
     return text
 
 
-def _why_unknown(status: ClusterStatus) -> str:
+def _why_unknown(status: ClusterStatus, now: datetime) -> str:
     limbo = status.condition(ConditionType.LIMBO_PRESENT)
     if limbo is None:
         return "no operator has reported on it"
     if limbo.status == "Unknown":
         return limbo.message or limbo.reason
-    return "the spec has changed since the operator looked"
+    return no_look(status, now) or "the spec has changed since the operator looked"
 
 
 def _table(status: ClusterStatus, now: datetime) -> Rows:
@@ -104,13 +107,18 @@ def _since(status: ClusterStatus, bookie: BookieStatus) -> tuple[datetime | None
 
 
 def wait(
-    kubectl: Kubectl, name: str, *, seconds: float | None, tell: Callable[[BookieCluster], None]
+    kubectl: Kubectl,
+    name: str,
+    *,
+    seconds: float | None,
+    tell: Callable[[BookieCluster], None],
+    clock: Callable[[], datetime],
 ) -> BookieCluster:
     """The cluster once the operator says, of the spec as it is now, that nothing is in limbo;
     or as it is when the time is up."""
     end = None if seconds is None else time.monotonic() + seconds
     cluster = read(BookieCluster, kubectl.get(CLUSTERS, name))
-    while limbo_of(cluster) is not Limbo.NONE:
+    while limbo_of(cluster, now=clock()) is not Limbo.NONE:
         left = None if end is None else end - time.monotonic()
         if left is not None and left <= 0:
             break
@@ -118,7 +126,7 @@ def wait(
             if change.type == "DELETED":
                 raise KubectlError(f"BookieCluster {name} was deleted while it was waited for")
             cluster = read(BookieCluster, change.found)
-            if limbo_of(cluster) is Limbo.NONE:
+            if limbo_of(cluster, now=clock()) is Limbo.NONE:
                 break
             tell(cluster)
     return cluster

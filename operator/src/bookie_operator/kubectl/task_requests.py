@@ -303,7 +303,7 @@ class LimboProgress:
     def tell(self, cluster: BookieCluster) -> None:
         limbo = cluster.status.limbo
         line = f"{count(limbo.ledgers, 'ledger')} in limbo, {limbo.unchecked} unchecked"
-        if limbo_of(cluster) is Limbo.UNKNOWN:
+        if limbo_of(cluster, now=screen.now()) is Limbo.UNKNOWN:
             line = "not known yet: not every bookie has booted, or the operator has not looked"
         if line != self._told:
             self._told = line

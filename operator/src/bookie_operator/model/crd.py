@@ -92,6 +92,7 @@ CLUSTER_COLUMNS: Final = (
     Column("Degraded", _condition("Degraded"), wide=True),
     Column("Loss", _condition("PossibleDataLoss"), wide=True),
     Column("Audited", ".status.audit.finishedAt", type="date", wide=True),
+    Column("Looked", ".status.lookedAt", type="date", wide=True),
     Column("Age", ".metadata.creationTimestamp", type="date"),
 )
 TASK_COLUMNS: Final = (

@@ -81,6 +81,9 @@ class ClusterStatus(StatusPart):
     generation_since: AwareDatetime | None = None
     """When the operator first saw this generation of the spec; it then retries what failed
     before."""
+    looked_at: AwareDatetime | None = None
+    """When the operator looked last, at most five minutes late. If this is longer ago than ten
+    minutes, no operator keeps the status current, and nothing else here need be true any more."""
     phase: ShortText = "Pending"
     """The state in one word for people; programs should read the conditions."""
     replicas: Count = 0

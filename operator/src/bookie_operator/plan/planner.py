@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from bookie.ids import BookieId
 
-from bookie_operator.model.base import GROUP
+from bookie_operator.model.base import GROUP, whole_milliseconds
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.incidents import Incident
+from bookie_operator.model.looks import renewed
 from bookie_operator.model.status import LAST_COPY, ClusterStatus
 from bookie_operator.model.task import TaskStatus
 from bookie_operator.observed import Observed
@@ -251,6 +252,7 @@ def _status(found: Findings, *, budget: Budget, held: Mapping[BookieId, str]) ->
     return ClusterStatus(
         observed_generation=pass_.cluster.metadata.generation,
         generation_since=generation_since(pass_),
+        looked_at=renewed(pass_.previous.looked_at, whole_milliseconds(pass_.now)),
         phase=phase(current, bookies),
         replicas=replicas(pass_),
         ready_replicas=len([one for one in judged.values() if one.state in READY_STATES]),

@@ -22,6 +22,7 @@ from bookie_operator.model.status import Blocked, ClusterStatus, MetadataStatus
 from bookie_operator.model.undecided import how_many, named
 from bookie_operator.status_tree.ages import ago, count, span
 from bookie_operator.status_tree.bookies import bookie_branch, engine_text
+from bookie_operator.status_tree.last_look import look_lines
 from bookie_operator.status_tree.pending import undecided
 
 CLOSED_SHOWN: Final = 3
@@ -64,7 +65,8 @@ def cluster_tree(cluster: BookieCluster, *, now: datetime, wide: bool = False) -
     """`wide`: every disk of every bookie, processes and control planes."""
     status = cluster.status
     tree = Tree(headline(cluster), guide_style="dim")
-    for line in (*condition_lines(status, now), *facts(cluster), *work(status, now)):
+    conditions = (*look_lines(status, now), *condition_lines(status, now))
+    for line in (*conditions, *facts(cluster), *work(status, now)):
         tree.add(line)
     bookies = tree.add(Text("bookies", "bold"))
     for bookie in status.bookies:
