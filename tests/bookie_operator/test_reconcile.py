@@ -10,7 +10,7 @@ from bookie.errors import BookieError, MetadataFormatError, UnavailableError
 from bookie.ids import BookieId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.pausing import PAUSED_NAME, read_paused
-from bookie.metadata.store import BookieInfo, Cookie, MetadataStore, Versioned
+from bookie.metadata.store import BookieInfo, Cookie, MetadataStore, StoredBoot, Versioned
 from bookie.tls.principals import Role
 from bookie.wire.admin.health import Health, Phase
 from bookie.wire.identity import Identity
@@ -438,6 +438,32 @@ async def test_whether_a_bookie_that_leaves_ever_ran_is_asked_behind_a_write(loo
     observer = Observer(loop.platform, loop.control, opener=opened, clock=loop._now)
     seen = await observer.observe(fewer)
     assert seen.bookies[BookieId("bookie-3")].has_cookie is True
+    await observer.close()
+
+
+class OddBoot(MemoryStore):
+    """Somebody wrote what nobody understands into the record of bookie-1."""
+
+    async def read_boot(self, bookie_id: BookieId) -> Versioned[StoredBoot] | None:
+        if bookie_id == "bookie-1":
+            raise MetadataFormatError(f"the boot of {bookie_id} cannot be read")
+        return await super().read_boot(bookie_id)
+
+
+async def test_a5_what_a_bookie_noted_in_the_store_is_read_whoever_answers(loop: Loop) -> None:
+    await loop.settle()
+    store = OddBoot(loop.metadata)
+    for name, why in (("bookie-0", "older"), ("bookie-1", "hidden"), ("bookie-2", "")):
+        found = await MemoryStore(loop.metadata).read_boot(BookieId(name))
+        boot = StoredBoot(9, rolled_back=why)
+        await store.write_boot(BookieId(name), boot, version=found.version if found else None)
+
+    async def opened(_url: str) -> MetadataStore:
+        return store
+
+    observer = Observer(loop.platform, loop.control, opener=opened, clock=loop._now)
+    seen = await observer.observe(loop.cluster)
+    assert seen.metadata.reachable and seen.metadata.rolled_back == {"bookie-0": "older"}
     await observer.close()
 
 

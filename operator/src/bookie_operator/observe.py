@@ -240,6 +240,7 @@ class Observer:
         url = ""
         cookies: dict[BookieId, bool] = {}
         is_paused: bool | None = None
+        rolled_back: Mapping[BookieId, str] = {}
         try:
             url = await self._platform.metadata_url(cluster)
             async with asyncio.timeout(METADATA_DEADLINE_S):
@@ -248,6 +249,7 @@ class Observer:
                 registered = await store.bookies() if instance_id is not None else {}
                 if instance_id is not None:
                     is_paused = await read_paused(store)
+                    rolled_back = await _rolled_back(store, _known(cluster, leaving))
                 if leaving and instance_id is not None:
                     # Who has no cookie never ran, and goes without a drain: no old answer is good.
                     await store.barrier()
@@ -260,7 +262,13 @@ class Observer:
             raise
         except BookieError as error:
             return MetadataView(url=url, message=str(error)), {}, {}
-        view = MetadataView(url=url, reachable=True, instance_id=instance_id, is_paused=is_paused)
+        view = MetadataView(
+            url=url,
+            reachable=True,
+            instance_id=instance_id,
+            is_paused=is_paused,
+            rolled_back=rolled_back,
+        )
         return view, registered, cookies
 
     async def _cookies_of(self, bookies: Sequence[BookieId]) -> Mapping[BookieId, bool | None]:
@@ -346,6 +354,27 @@ async def _has_cookie(store: MetadataStore, bookie_id: BookieId) -> bool:
         return await store.read_cookie(bookie_id) is not None
     except MetadataFormatError:
         return True
+
+
+def _known(cluster: BookieCluster, leaving: Iterable[BookieId]) -> Sequence[BookieId]:
+    """Bookies that are wanted, are to leave, or were known before."""
+    before = (BookieId(one.id) for one in cluster.status.bookies)
+    return list(dict.fromkeys((*cluster.spec.bookie_ids, *leaving, *before)))
+
+
+async def _rolled_back(store: MetadataStore, bookies: Sequence[BookieId]) -> Mapping[BookieId, str]:
+    """What showed each of these that the store was rolled back; nothing of one that saw none."""
+    found = await asyncio.gather(*(_rollback_of(store, bookie_id) for bookie_id in bookies))
+    return {bookie_id: why for bookie_id, why in zip(bookies, found, strict=True) if why}
+
+
+async def _rollback_of(store: MetadataStore, bookie_id: BookieId) -> str:
+    """What its record says; empty also where it cannot be read, since then it does not boot."""
+    try:
+        boot = await store.read_boot(bookie_id)
+    except MetadataFormatError:
+        return ""
+    return boot.value.rolled_back if boot is not None else ""
 
 
 def _is_writable(info: BookieInfo | None) -> bool:

@@ -171,6 +171,9 @@ class MetadataView:
     message: str = ""
     is_paused: bool | None = None
     """Whether collection is paused in the store, which bookies check; None = not known."""
+    rolled_back: Mapping[BookieId, str] = field(default_factory=dict)
+    """What showed bookies that the store was put back to an earlier state, by their records in it.
+    A record stays until a person has decided, also while its bookie is silent."""
     known_since: datetime | None = None
     """Since when this operator has found it at every look, without a gap; None: the last look did
     not. Nobody knows who was registered before then."""

@@ -10,7 +10,7 @@ from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask
-from bookie_operator.observed import Bookie, Job, JobKind
+from bookie_operator.observed import Bookie, Job, JobKind, MetadataView
 from bookie_operator.plan.actions import (
     ApproveCollection,
     Destructive,
@@ -24,6 +24,7 @@ from operator_scenes import HEALTHY, at, bookie, cluster, fix_request, observed,
 B0, B1, B3 = BookieId("bookie-0"), BookieId("bookie-1"), BookieId("bookie-3")
 WHY = "its boot 7 is not known there"
 SEER = bookie(B0, metadata_rolled_back=WHY)
+GONE = replace(bookie(B0), process=None, health=None)
 
 
 def look(
@@ -50,6 +51,28 @@ def test_a5_one_bookies_word_that_the_store_went_back_is_enough() -> None:
     assert verdict(calm, ConditionType.METADATA_ROLLED_BACK) == ("False", "")
     silent = look(*(bookie(f"bookie-{n}", phase=Phase.BOOTING) for n in range(4)))
     assert verdict(silent, ConditionType.METADATA_ROLLED_BACK)[0] == "Unknown"
+
+
+@pytest.mark.parametrize("one", [bookie(B0), bookie(B0, phase=Phase.BOOTING), GONE])
+def test_a5_its_record_in_the_store_says_so_while_it_is_silent(one: Bookie) -> None:
+    """Until a person has decided, or a newer state is back: both change the record."""
+    recorded = replace(HEALTHY, rolled_back={B0: WHY})
+    seen = observed(
+        one, metadata=recorded, tasks=[task("replace-disk", bookie=B1, disk="ledger-0")]
+    )
+    made = plan(cluster(), seen, ClusterStatus())
+    told = verdict(made, ConditionType.METADATA_ROLLED_BACK)
+    assert told == ("True", f"bookie-0: {WHY}")
+    assert not any(isinstance(action, Destructive) for action in made.actions)
+
+
+@pytest.mark.parametrize(("one", "never"), [(bookie(B0), "False"), (GONE, "Unknown")])
+def test_a5_a_store_that_does_not_answer_takes_nothing_back(one: Bookie, never: str) -> None:
+    dark = observed(one, metadata=MetadataView(url=HEALTHY.url, message="no answer"), seconds=200)
+    told = verdict(plan(cluster(), dark, look(SEER).status), ConditionType.METADATA_ROLLED_BACK)
+    assert told == ("True", f"bookie-0: {WHY}")
+    told = verdict(plan(cluster(), dark, ClusterStatus()), ConditionType.METADATA_ROLLED_BACK)
+    assert told[0] == never, "nothing was seen before"
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,9 @@ def metadata_rolled_back(pass_: Pass) -> Verdict:
         return Verdict(
             "Unknown", "BookiesNotBooted", "no bookie has compared it with what it saw before"
         )
+    if (silent := pass_.silent) and not pass_.observed.metadata.reachable:
+        message = f"not known of {', '.join(silent)}, and the metadata store does not answer"
+        return Verdict("Unknown", "BookiesNotBooted", message)
     return Verdict("False", "NotSeen", "")
 
 
