@@ -1,6 +1,8 @@
 """Whether entries may be gone: how many the sentence counts, and when it is taken back."""
 
 import pytest
+from bookie.ids import BookieId
+from bookie.wire.admin.health import Phase
 from bookie_operator.model.audit_status import AuditStatus, Holders, LastCopies
 from bookie_operator.model.condition_types import Condition, ConditionType
 from bookie_operator.model.incidents import Incident, IncidentOutcome
@@ -10,7 +12,9 @@ from bookie_operator.plan.findings import Verdict
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.planner import plan
 from bookie_operator.plan.possible_loss import possible_data_loss
-from operator_scenes import at, audited, cluster, observed
+from operator_scenes import at, audited, bookie, cluster, observed
+
+B0 = BookieId("bookie-0")
 
 
 def judged(before: ClusterStatus, *incidents: Incident) -> Verdict:
@@ -25,6 +29,17 @@ def test_entries_without_a_copy_are_counted_recorded_or_not(no_copy: int, lost: 
     loss = judged(ClusterStatus(audit=AuditStatus(no_copy=no_copy, lost=lost)))
     assert loss.status == ("True" if no_copy + lost else "False")
     assert not loss.message or f"found {no_copy + lost} entries" in loss.message
+
+
+@pytest.mark.parametrize("phase", [None, *Phase])
+def test_records_of_losses_are_kept_until_a_boot_has_read_them(phase: Phase | None) -> None:
+    """Before that a bookie says 0, and one whose boot is refused goes on to."""
+    before = plan(cluster(), observed(bookie(B0, losses_recorded=2)), ClusterStatus()).status
+    now = bookie(B0, phase=phase, losses_recorded=1 if phase and phase.is_booted else 0)
+    found = plan(cluster(), observed(now, seconds=30), before).status
+    one, loss = found.bookie(B0), found.condition(ConditionType.POSSIBLE_DATA_LOSS)
+    assert one is not None and one.losses_recorded == (1 if phase and phase.is_booted else 2)
+    assert loss is not None and (loss.status, loss.reason) == ("True", "LossRecorded")
 
 
 @pytest.mark.parametrize("is_open", [True, False])

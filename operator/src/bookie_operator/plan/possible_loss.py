@@ -7,19 +7,16 @@ record. A loss that a person has accepted does not hide other losses.
 from collections.abc import Sequence
 from typing import Final
 
-from bookie.ids import BookieId
-
 from bookie_operator.model.audit_status import AuditStatus
 from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.model.incidents import Incident, IncidentOutcome
-from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import Observed
 from bookie_operator.plan.audits import disturbed_at, is_younger
 from bookie_operator.plan.disks import pending_fix
 from bookie_operator.plan.findings import Verdict
 from bookie_operator.plan.losses import losses_accepted
 from bookie_operator.plan.passes import Pass
-from bookie_operator.plan.states import Judged
+from bookie_operator.plan.states import losses_recorded
 
 LOSS_ACCEPTED: Final = "LossAccepted"
 AUDIT_MISSING: Final = "AuditMissing"
@@ -78,7 +75,7 @@ def _known_loss(pass_: Pass) -> Verdict | None:
     recorded = sorted(
         bookie_id
         for bookie_id, one in pass_.judged.items()
-        if _losses(bookie_id, one, pass_.previous) > 0
+        if losses_recorded(one, pass_.previous.bookie(bookie_id)) > 0
     )
     records = f"{', '.join(recorded)} hold records of lost entries" if recorded else ""
     accepted = _accepted(pass_.observed, audit)
@@ -124,10 +121,3 @@ def _accepted(observed: Observed, audit: AuditStatus) -> str:
     which = f" ({ids}{', ...' if count > len(named[:NAMED_MAX]) else ''})" if named else ""
     noun = "ledger was" if count == 1 else "ledgers were"
     return f"{count} {noun} closed by a person who accepted a possible loss{which}"
-
-
-def _losses(bookie_id: BookieId, one: Judged, previous: ClusterStatus) -> int:
-    if one.bookie.health is not None:
-        return one.bookie.health.losses_recorded
-    before = previous.bookie(bookie_id)
-    return before.losses_recorded if before else 0

@@ -27,7 +27,7 @@ from bookie_operator.plan.episodes import open_incidents
 from bookie_operator.plan.lost import gone_since, rereplicated_at
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.rack_span import rack_of
-from bookie_operator.plan.states import Judged
+from bookie_operator.plan.states import Judged, losses_recorded
 
 _PHASES: Final = {"Draining": "Draining", "RolloutHalted": "Blocked", "Blocked": "Blocked"}
 """Reasons of Progressing that people must see at once."""
@@ -75,7 +75,7 @@ def bookie_status(
         mode=boot.mode if boot else facts.mode,
         limbo_ledgers=one.limbo,
         unchecked_ledgers=one.unchecked,
-        losses_recorded=health.losses_recorded if health else facts.losses_recorded,
+        losses_recorded=losses_recorded(one, before),
         restarts=process.restarts if process else facts.restarts,
         failures=ends.in_row,
         last_end=ends.last,

@@ -91,6 +91,15 @@ class Judged:
         return self.state in (BookieState.SERVING, BookieState.LIMBO) and self.bookie.is_writable
 
 
+def losses_recorded(one: Judged, before: BookieStatus | None) -> int:
+    """Ledgers of which the bookie has a record of lost entries; before its boot has read them, as
+    many as it had."""
+    health = one.bookie.health
+    if health is not None and health.phase.is_booted:
+        return health.losses_recorded
+    return before.losses_recorded if before else 0
+
+
 def judge_all(
     spec: ClusterSpec, observed: Observed, previous: ClusterStatus
 ) -> dict[BookieId, Judged]:
