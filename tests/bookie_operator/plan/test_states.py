@@ -66,6 +66,14 @@ def test_one_that_answers_is_what_it_says(phase: Phase, state: BookieState) -> N
     assert judged.impairment == (None if is_booted else state)
 
 
+def test_one_of_another_version_that_says_what_this_one_does_not_know_does_not_serve() -> None:
+    """Its limbo stays what it was, it counts as out, and no other bookie gets its settings."""
+    one = bookie(B0, phase=Phase.UNKNOWN, process_facts={"is_ready": True})
+    judged = of(replace(one, is_writable=True), before(limbo_ledgers=3))
+    assert (judged.state, judged.limbo, judged.can_write) == (S.UNRESPONSIVE, 3, False)
+    assert judged.impairment is not None and "another version" in judged.message
+
+
 @pytest.mark.parametrize(
     ("one", "previous", "state", "words"),
     [

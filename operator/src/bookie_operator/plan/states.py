@@ -40,10 +40,14 @@ _BY_BROKENNESS: Final = (
     BookieState.CRASH_LOOP,
 )
 """The worst last; whoever is in another state comes up, or serves some of what it should."""
+OTHER_VERSION: Final = (
+    "it answers in words of another version than the operator's: upgrade the operator first"
+)
 _STATES: Final = {
     Phase.BOOTING: BookieState.BOOTING,
     Phase.MARKING: BookieState.MARKING,
     Phase.AWAITING_APPROVAL: BookieState.AWAITING_APPROVAL,
+    Phase.SERVING: BookieState.SERVING,
     Phase.READ_ONLY: BookieState.READ_ONLY,
     Phase.DRAINING: BookieState.DRAINING,
     Phase.STOPPING: BookieState.STOPPING,
@@ -163,7 +167,7 @@ def judge(bookie: Bookie, *, previous: BookieStatus | None, now: datetime) -> Ju
     state, message = _state(bookie, previous=previous, in_row=ends.in_row, now=now)
     since, restarts = silence(bookie, previous, now)
     if state is BookieState.UNRESPONSIVE:
-        message = words(bookie, since, restarts)
+        message = OTHER_VERSION if bookie.health else words(bookie, since, restarts)
     if lost := node_lost(bookie):
         message = f"{message}; {lost}" if message else lost
     health = bookie.health
@@ -205,7 +209,7 @@ def _state(
         return _not_running(process, previous, now=now)
     health = bookie.health
     if health is not None:
-        return _STATES.get(health.phase, BookieState.SERVING), health.message
+        return _STATES.get(health.phase, BookieState.UNRESPONSIVE), health.message
     if process.started_at is None or now - process.started_at <= STARTING_MAX:
         return BookieState.STARTING, "its control plane does not answer yet"
     return BookieState.UNRESPONSIVE, ""
