@@ -7,6 +7,7 @@ import re
 import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -204,3 +205,41 @@ def test_closing_twice_is_allowed(tmp_path: Path) -> None:
     file = RealDisk().create(tmp_path / "a")
     file.close()
     file.close()
+
+
+# ---- what is durable ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Path]]:
+    """What the system is asked to sync and to rename, in order."""
+    asked: list[tuple[str, Path]] = []
+    calls = {name: getattr(os, name) for name in ("fsync", "fdatasync", "rename")}
+
+    def noted(name: str, what: int | Path, *more: Path) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{what}")) if isinstance(what, int) else what
+        asked.append((name, path))
+        calls[name](what, *more)
+
+    for name in calls:
+        monkeypatch.setattr(os, name, partial(noted, name))
+    return asked
+
+
+@pytest.mark.parametrize("there", range(4))
+def test_the_name_of_a_directory_is_synced_whoever_has_made_it(
+    tmp_path: Path, steps: list[tuple[str, Path]], there: int
+) -> None:
+    """Who made the last one that is there may have been killed before it synced the name."""
+    tmp_path.joinpath(*"abc"[:there]).mkdir(parents=True, exist_ok=True)
+    RealDisk().make_directory(tmp_path / "a" / "b" / "c")
+    parents = [tmp_path.parent, tmp_path, tmp_path / "a", tmp_path / "a" / "b"]
+    assert steps == [("fsync", parent) for parent in parents[there:]]
+
+
+def test_a_file_is_synced_before_it_gets_its_name_and_the_name_after(
+    tmp_path: Path, steps: list[tuple[str, Path]]
+) -> None:
+    fresh = tmp_path / "a.new"
+    write_file(RealDisk(), tmp_path / "a", b"x")
+    assert steps == [("fdatasync", fresh), ("rename", fresh), ("fsync", tmp_path)]
