@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from bookie.boot.drain_marker import is_draining, mark_draining
 from bookie.boot.inspection import inspect_disks
 from bookie.boot.lock import FolderLock
 from bookie.boot.marker import (
@@ -280,3 +281,14 @@ def test_an_unreadable_stamp_is_kept_as_a_problem_of_its_disk(tmp_path: Path) ->
     (tmp_path / STAMP_NAME).write_bytes(b"{")
     (found,) = inspect_disks(REAL, [tmp_path], volume_uids=[])
     assert found.stamp is None and "is no stamp" in found.problem
+
+
+# ---- the drain marker ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", CRASHES)
+def test_a_drain_that_any_step_refuses_has_begun_in_no_directory(seed: int) -> None:
+    """Also where the marker has its name and only the sync of that name fails."""
+    images = crash_images(lambda _disk, _paths: None, mark_draining, seed=seed)
+    *refused, begun = [is_draining(disk, paths) for disk, *paths in images]
+    assert begun and refused and not any(refused)
