@@ -10,7 +10,7 @@ import struct
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, permutations
 from typing import Any, Final, NamedTuple
 
 import pytest
@@ -21,13 +21,15 @@ from bookie.frames.frame import FLAG_RECOVERY, parse_run
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.server.state import ReadOnlyReason
 from bookie.server.stock_adds import AddGather
-from bookie.wire.stock.blocks import BlockScan
+from bookie.wire.stock.blocks import AddBlock, BlockScan
+from bookie.wire.stock.messages import Add as StockAdd
 from bookie.wire.stock.messages import Outcome, outcome_of
 from bookie.wire.stock.v2 import V2
 from bookie.wire.stock.v3 import V3
 from server_lab import KEY, UNTIL_SECONDS_MAX, ServerLab
 from stock_client import NEVER, OUTCOMES_V2, StockClient, V2Client, V3Client, entry
 
+L7: Final = LedgerId(7)
 ROUNDS: Final = 8
 LEDGERS: Final = 4
 ID_MAX: Final = 70
@@ -239,18 +241,23 @@ async def test_whatever_way_adds_take_one_oracle_says_what_becomes_of_them(
         await prepared.check()
 
 
-def gathered(kind: Any, make: Any, adds: Sequence[Add]) -> AddGather:
-    """What becomes of adds that are parsed as a block."""
+def block_of(kind: Any, make: Any, adds: Sequence[Add]) -> AddBlock:
+    """Adds that are parsed together."""
     client = kind(None, None)
     frames = [
         client.add(add.ledger_id, add.entry_id, lac=add.lac, key=add.key, payload=add.payload)
         for add in adds
     ]
     data = bytearray(b"".join(struct.pack(">i", len(frame)) + frame for frame in frames))
-    wire, gather = make(), AddGather(make(), FrameBuffers())
-    block = BlockScan().find(wire, memoryview(data))
+    block = BlockScan().find(make(), memoryview(data))
     assert block is not None
-    gather.add_block(block)
+    return block
+
+
+def gathered(kind: Any, make: Any, adds: Sequence[Add]) -> AddGather:
+    """What becomes of adds that are parsed as a block."""
+    gather = AddGather(make(), FrameBuffers())
+    gather.add_block(block_of(kind, make, adds))
     return gather
 
 
@@ -279,3 +286,20 @@ def test_a_run_says_the_highest_lac_of_its_adds_wherever_that_is(
         kind, make, [Add(7, 60 + n, KEY, False, lac, b"x") for n, lac in enumerate(lacs)]
     )
     assert [run.frame.lac for run in gather.runs()] == [40]
+
+
+@pytest.mark.parametrize("order", list(permutations(range(4))), ids=str)
+@STOCK_WIRES
+def test_no_add_overtakes_another_of_its_ledger(kind: Any, make: Any, order: Sequence[int]) -> None:
+    """Neither one that came alone those of a block, nor the other way round."""
+    gather, arrived = AddGather(make(), FrameBuffers()), list[int]()
+    for number in order:
+        first = 1000 + 1000 * number
+        ids = range(first, first + (30 if number % 2 else 1))
+        adds = [Add(7, i, KEY, False, -1, b"x") for i in ids]
+        arrived += ids
+        if len(adds) > 1:
+            gather.add_block(block_of(kind, make, adds))
+        else:
+            gather.add(StockAdd(L7, EntryId(first), KEY, memoryview(adds[0].body), False, False, 0))
+    assert [i for run in gather.runs() for i in run.frame.entry_ids()] == arrived
