@@ -21,7 +21,7 @@ from bookie.wire.identity import Identity
 from bookie.wire.native import Op, ReadRequest, envelope_header
 from bookie.wire.stock.framing import FRAME_LENGTH
 from server_lab import KEY, ME, PASSWORD, ServerLab
-from stock_client import V2Client, V3Client
+from stock_client import StockLab, V2Client, V3Client
 from storage_kit import StorageKit, run
 
 ENTRY_BYTES = 400_000
@@ -182,6 +182,29 @@ async def test_a9_who_takes_its_replies_keeps_its_connection_and_owes_nothing(
         assert {status for status, _reply in found} == {Status.OK}
     await narrow.until(lambda: narrow.traffic.reply_bytes == 0)
     assert narrow.traffic.slow_clients == 0
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda make, ledger: make.read(ledger, 0),
+        lambda make, ledger: make.read(ledger, -1),
+        lambda make, ledger: make.read(ledger, ENTRIES),
+        lambda make, ledger: make.read(ledger, 0, fence=True),
+        lambda make, ledger: make.poll(ledger, previous=-1, timeout_ms=60_000),
+        lambda make, ledger: make.list_entries(ledger),
+        lambda make, ledger: make.force(ledger),
+        lambda make, _ledger: make.info(),
+    ],
+    ids=["entry", "last", "absent", "fence", "poll", "list", "force", "space"],
+)
+async def test_a9_no_answer_of_any_kind_holds_room_once_it_was_taken(
+    narrow: ServerLab, ask: Callable[[Any, LedgerId], bytes]
+) -> None:
+    ledger, stock = await big_ledger(narrow), StockLab(narrow, V3Client)
+    await stock.ask(*[ask(stock.frames, ledger)] * 3)
+    await narrow.until(lambda: narrow.traffic.reply_bytes == 0)
+    await stock.close()
 
 
 async def test_a9_who_is_gone_while_its_reply_waits_for_room_gives_its_turn_to_others(
