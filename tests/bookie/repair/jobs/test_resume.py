@@ -369,3 +369,26 @@ async def test_a_write_that_the_end_of_the_work_cuts_off_is_made_up_for() -> Non
         made.add([outcome(0)])
         await store.has_begun.wait()
     assert await claimed(store, ids(0, 1)) == {0}
+
+
+class SlowWrites(MemoryStore):
+    """A write takes half of the time between two."""
+
+    async def write_value(self, name: str, data: bytes, *, version: int | None) -> Versioned[bytes]:
+        await asyncio.sleep(EVERY_S / 2)
+        return await super().write_value(name, data, version=version)
+
+
+@pytest.mark.parametrize("quarters", range(1, 13))
+@in_virtual_time
+async def test_what_is_done_before_during_or_after_a_write_is_written_by_the_end(
+    quarters: int,
+) -> None:
+    store = SlowWrites()
+    await store.initialise()
+    made = checkpoint(store, ids(*range(quarters)))
+    async with made.kept():
+        for number in range(quarters):
+            made.add([outcome(number)])
+            await asyncio.sleep(EVERY_S / 4 + 0.01)
+    assert await claimed(store, ids(*range(quarters))) == set(range(quarters))
