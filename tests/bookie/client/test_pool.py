@@ -435,6 +435,27 @@ async def test_a2_what_is_under_way_with_an_older_process_is_cut_off(quick: Benc
         assert await under_way == (Status.UNREACHABLE, None)
 
 
+@pytest.mark.parametrize("turns", range(12))
+async def test_a2_whenever_a_later_boot_is_heard_of_the_older_process_is_asked_no_more(
+    quick: Bench, turns: int
+) -> None:
+    """Also between its greeting and the first request. `turns`: of the loop, since it greeted."""
+    heard, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def wait(left: int) -> None:
+        if left:
+            loop.call_soon(wait, left - 1)
+        elif not heard.is_set():
+            heard.set()
+            quick.pool._addresses.saw(B0, 2)
+
+    quick.server.greet = lambda request: wait(turns) or greets_as(epoch=1)(request)  # type: ignore[func-returns-value]
+    await quick.add(b"a")
+    await heard.wait()
+    assert await quick.add(b"b") is Status.UNREACHABLE
+    assert KEY + b"b" not in [body for _op, body in quick.server.requests]
+
+
 async def test_a_cancelled_read_does_no_harm(bench: Bench) -> None:
     bench.server.script = lambda request: None
     task = asyncio.create_task(bench.pool.read_lac(B0, LAC))
