@@ -27,8 +27,8 @@ from fleet_writer import FleetClient
 SETTINGS = LogSettings(3, 3, 2)
 
 
-async def client(bookies: int = 3) -> FleetClient:
-    store, fleet = MemoryStore(), FakeFleet(bookies)
+async def client(bookies: int = 3, store: MemoryStore | None = None) -> FleetClient:
+    store, fleet = store or MemoryStore(), FakeFleet(bookies)
     await store.initialise()
     await fleet.register(store)
     return FleetClient(store, fleet)
@@ -111,6 +111,34 @@ async def test_a_full_ledger_is_rolled_by_itself() -> None:
     assert len(log.ledger_ids) == 5
     await log.close()
     assert await content(ledgers) == [b"%d" % number for number in range(40)]
+
+
+class NoNewLedgers(MemoryStore):
+    """Gives no ledger id while it `is_short` of them; counts how often it was asked then."""
+
+    is_short, refused = False, 0
+
+    async def new_ledger_id(self) -> LedgerId:
+        if self.is_short:
+            self.refused += 1
+            raise UnavailableError("no id now")
+        return await super().new_ledger_id()
+
+
+@pytest.mark.parametrize("limit", [{"roll_entries": 10}, {"roll_bytes": 20}], ids=str)
+@pytest.mark.parametrize("together", [1, 2, 5])
+async def test_a_roll_that_failed_is_tried_again_once_the_ledger_is_full_once_more(
+    limit: dict[str, int], together: int
+) -> None:
+    """Not at each append: the store that refuses would get as many requests."""
+    ledgers = await client(store=(store := NoNewLedgers()))
+    log = await opened(ledgers, **limit)
+    store.is_short = True
+    for _ in range(0, 40, together):
+        await append(log, *[b"xy"] * together)
+        await ledgers.fleet.settle()
+    assert store.refused == 4 and len(log.ledger_ids) == 1
+    await log.close()
 
 
 async def test_appends_during_a_roll_wait_their_turn() -> None:
