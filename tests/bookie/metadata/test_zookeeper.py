@@ -404,6 +404,21 @@ async def test_the_left_over_of_an_earlier_boot_gives_way(
     assert await store.bookies() == {B0: later}
 
 
+@pytest.mark.parametrize("is_read_only", [False, True])
+async def test_a_bookie_is_registered_at_one_place_whoever_put_it_at_the_other(
+    store: ZooKeeperStore, zookeeper_url: str, is_read_only: bool
+) -> None:
+    """A process of an earlier boot looked before the later one registered, and wrote after it."""
+    late, root = await opened(zookeeper_url), f"{split(zookeeper_url)[1]}/available"
+    later = BookieInfo(B0, INFO.endpoints, {"bootEpoch": "4"}, read_only=is_read_only)
+    await store.register(later)
+    other = f"{root}/{B0}" if is_read_only else f"{root}/readonly/{B0}"
+    await late._session.write(lambda zk: zk.create_async(other, encode_info(INFO), ephemeral=True))
+    await store.register(later)
+    assert await late._znodes.get(other) is None and await store.bookies() == {B0: later}
+    await late.close()
+
+
 async def test_a_live_registration_of_another_process_is_not_taken(
     store: ZooKeeperStore, zookeeper_url: str
 ) -> None:
