@@ -1,6 +1,7 @@
 """The table of disks: stamps, volumes, markers and cookie against what a boot does."""
 
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -406,6 +407,19 @@ def test_a4_a_directory_of_an_older_generation_is_stale_in_every_mode(mode: Dura
 def test_a_generation_that_the_store_has_not_seen_yet_is_a_crash_in_between() -> None:
     newer = [disk(place, marker=served(SYNC, generation=GENERATION + place)) for place in range(3)]
     assert decide(found(*newer)).kind is Kind.NORMAL
+
+
+@pytest.mark.parametrize("of_store", [0, GENERATION, GENERATION + 1])
+def test_a4_the_next_generation_is_above_that_of_the_store_and_of_every_directory(
+    of_store: int,
+) -> None:
+    """Also where all directories are behind the store, or have no marker: else none of them would
+    be recognised as old any more."""
+    for known in product([None, 0, GENERATION, GENERATION + 1], repeat=3):
+        markers = [NO_MARKER if one is None else served(MEMORY, generation=one) for one in known]
+        disks = [disk(place, marker=marker) for place, marker in enumerate(markers)]
+        highest = max(of_store, *(one or 0 for one in known))
+        assert found(*disks, generation=of_store).next_generation > highest
 
 
 def test_a4_the_next_generation_is_above_those_that_the_store_never_came_to_see() -> None:
