@@ -112,6 +112,23 @@ async def test_it_is_full_of_writes_and_replies_until_some_are_durable(bench: Be
     assert bench.facts.has_room and room == [True]
 
 
+async def test_who_finds_it_full_again_of_what_came_with_the_answers_is_called_too(
+    bench: Bench,
+) -> None:
+    room: list[bool] = []
+    bench.facts = facts = DurableFacts(
+        bench.storage, on_room=lambda: room.append(facts.has_room), waiting_max=4
+    )
+    others = [LedgerRecord(LedgerId(number), fenced=True) for number in range(2, 6)]
+    facts.persist(FENCED)
+    facts.when_durable(L1, lambda _error: [facts.persist(other) for other in others] and None)
+    answers = [bench.ask(), bench.ask()]
+    await asyncio.gather(*answers)
+    facts._check()
+    await asyncio.gather(*(bench.ask(other.ledger_id) for other in others))
+    assert room == [False, True]
+
+
 async def test_a_write_that_found_no_space_is_repeated_before_anything_is_told(
     bench: Bench,
 ) -> None:
