@@ -313,6 +313,19 @@ async def test_a_loss_taken_back_is_unknown_until_its_entry_was_copied(lab: Boot
     assert (await marks.clear([ledger]))[0].may_clear and not marks.losses_count
 
 
+async def test_a_ledger_whose_loss_is_taken_back_before_it_was_checked_has_one_mark(
+    lab: BootLab,
+) -> None:
+    await lab.boot()
+    ledger = await lab.ledger(closed_at=0)
+    marks, others = await unclean(lab), frozenset[str](ENSEMBLE)
+    lost = LossRequest(ledger, EntrySet.from_ranges([(0, 0)]), False, "all denied it", others)
+    assert await marks.record_loss(lost) == "" and marks.unchecked_count == 1
+    assert (await marks.retract_loss(wrong(ledger))).into_limbo
+    assert [one.limbo for one in marks.marked(include_unchecked=True)] == [True]
+    assert (marks.limbo_count, marks.unchecked_count) == (1, 0)
+
+
 async def test_a_loss_is_taken_back_once_and_by_name(lab: BootLab) -> None:
     marks, ledger = await cleared_by_a_record(lab)
     assert (await marks.retract_loss(wrong(ledger))).entries
