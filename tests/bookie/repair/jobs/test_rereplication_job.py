@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from bookie.errors import InconsistentError, UnavailableError
+from bookie.errors import BadRequestError, InconsistentError, UnavailableError
 from bookie.ids import BookieId, LedgerId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.store import Cookie, StoredBoot
@@ -74,6 +74,18 @@ def reasons(result: dict[str, Any]) -> list[str]:
 
 
 # ---- a bookie that is gone ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", LedgerState, ids=lambda state: state.value)
+async def test_no_ledger_that_may_come_to_name_it_makes_a_wrong_id_right(
+    lab: LostLab, state: LedgerState
+) -> None:
+    metadata = await lab.ledger(entries=3, last=2 if state is LedgerState.CLOSED else None)
+    if state is LedgerState.IN_RECOVERY:
+        await lab.store.write_ledger(metadata.in_recovery(), version=0)
+    request = RereplicateRequest((BookieId("nope"),))
+    with pytest.raises(BadRequestError, match="there is no bookie nope"):
+        await rereplicate(lab.cluster, request, say=lambda _line: None)
 
 
 async def test_every_entry_of_a_lost_bookie_gets_a_new_home(lab: LostLab) -> None:
