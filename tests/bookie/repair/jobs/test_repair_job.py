@@ -13,6 +13,8 @@ from bookie.protocol.status import Status
 from bookie.repair.jobs.audit_job import AuditRequest, audit
 from bookie.repair.jobs.repair_job import RepairRequest, repair
 from bookie.repair.mend.accept_loss import accept_loss
+from bookie.repair.mend.ledger_repair import recover_ledger
+from bookie.repair.mend.outcome import Outcome
 from repair_lab import AUDIT, SETTINGS, RepairLab
 
 
@@ -236,6 +238,19 @@ async def test_s33_what_a_disk_cannot_read_now_is_waited_for(lab: RepairLab) -> 
     result = await run(lab, 0)
     assert result["undecidable"][0]["away"] == [lab.ids[2]]
     assert (result["undecided"]["ledgers"], result["undecided"]["waiting"]) == (0, 1)
+
+
+@pytest.mark.parametrize("silent", [(), (0,), (1,), (0, 1)], ids=str)
+async def test_s33_who_does_not_say_what_it_has_did_not_forget(
+    lab: RepairLab, silent: tuple[int, ...]
+) -> None:
+    """It said *unknown* to the read, as it also does while its disk does not answer."""
+    outcome = Outcome((await lab.ledger(entries=5)).ledger_id)
+    await lab.crash(0, 1)
+    lab.control.unreachable.update(lab.ids[number] for number in silent)
+    await recover_ledger(lab.cluster, outcome)
+    assert outcome.away == tuple(lab.ids[number] for number in silent)
+    assert outcome.forgotten_by == tuple(lab.ids[n] for n in (0, 1) if n not in silent)
 
 
 async def test_s33_one_outside_the_write_set_that_is_away_is_waited_for(lab: RepairLab) -> None:
