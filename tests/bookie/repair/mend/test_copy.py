@@ -38,12 +38,19 @@ async def lab() -> RepairLab:
     return await RepairLab().start()
 
 
-async def copy(lab: RepairLab, ledger_id: LedgerId, settings: CopySettings | None = None) -> Copied:
+async def copy(
+    lab: RepairLab,
+    ledger_id: LedgerId,
+    settings: CopySettings | None = None,
+    *,
+    by: Copier | None = None,
+) -> Copied:
     """Bring bookie 1 everything it lacks of a ledger."""
     metadata = await lab.metadata(ledger_id)
     holdings = {b: (await lab.control.availability(b, [ledger_id]))[ledger_id] for b in lab.ids}
     wanted = EntrySet.from_ranges([(0, metadata.last_entry_id)]) - holdings[lab.ids[1]].entries
-    return await Copier(lab.fleet, settings).copy(metadata, lab.ids[1], wanted, holdings=holdings)
+    copier = by or Copier(lab.fleet, settings)
+    return await copier.copy(metadata, lab.ids[1], wanted, holdings=holdings)
 
 
 def entries_of(ids: list[int], *, size: int = 10) -> Entries:
@@ -244,6 +251,20 @@ async def test_a_cancelled_copy_leaves_nothing_behind(lab: RepairLab) -> None:
     copying.cancel()
     await asyncio.gather(copying, return_exceptions=True)
     assert len(asyncio.all_tasks()) == before
+
+
+@pytest.mark.parametrize("turns", range(30))
+async def test_a_copy_that_is_cancelled_in_any_turn_keeps_no_room_from_others(
+    lab: RepairLab, turns: int
+) -> None:
+    ledger_id, copier = await to_copy(lab), Copier(lab.fleet, tiny(1))
+    copying = asyncio.ensure_future(copy(lab, ledger_id, by=copier))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    copying.cancel()
+    await asyncio.gather(copying, return_exceptions=True)
+    async with asyncio.timeout(5):
+        assert not (await copy(lab, ledger_id, by=copier)).left
 
 
 # ---- one rule on every way ----------------------------------------------------------------------
