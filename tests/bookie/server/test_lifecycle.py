@@ -194,6 +194,25 @@ async def test_a_second_bookie_boots_once_the_first_has_ended(idle_server: Serve
     await idle_server.until(lambda: bookie.state.phase is Phase.SERVING)
 
 
+async def test_a_bookie_that_got_its_folders_is_refused_no_more_whatever_it_waits_for(
+    idle_server: ServerLab,
+) -> None:
+    reached = asyncio.Event()
+
+    async def hang(_name: str) -> None:
+        reached.set()
+        await asyncio.Event().wait()
+
+    for directory in idle_server.directories:
+        directory.mkdir(parents=True, exist_ok=True)
+    idle_server.metadata.before = hang
+    with FolderLock(idle_server.directories):
+        bookie = idle_server.begin()
+        await idle_server.until(lambda: bookie.state.phase is Phase.REFUSED)
+    await reached.wait()
+    assert (bookie.state.phase, bookie.state.message) == (Phase.BOOTING, "")
+
+
 class SlowLock(FolderLock):
     """Its folders are on a disk that answers when the test lets it."""
 
