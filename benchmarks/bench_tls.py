@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, ExitStack
 from typing import Final
 
 from bookie.client.bookkeeper_client import Client, ClientSettings
-from bookie.client.pool import PoolSettings
+from bookie.client.pool_settings import PoolSettings
 from bookie.testing.certificates import Authority
 from bookie.tls.client_tls import ClientTls
 from bookie.tls.credentials import CredentialsFolder

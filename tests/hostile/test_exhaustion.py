@@ -15,7 +15,8 @@ import aiohttp
 import grpc
 import pytest
 import yaml
-from bookie.client.pool import BookiePool, PoolSettings
+from bookie.client.pool import BookiePool
+from bookie.client.pool_settings import PoolSettings
 from bookie.hosts import at_port, loopback
 from bookie.ids import EntryId, LedgerId
 from bookie.metadata.opening import open_store

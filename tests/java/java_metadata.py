@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from bookie.client.bookkeeper_client import ClientSettings
-from bookie.client.pool import PoolSettings
+from bookie.client.pool_settings import PoolSettings
 from bookie.metadata.opening import open_store
 from bookie.metadata.session import ZooKeeperSettings
 from bookie.metadata.store import MetadataStore

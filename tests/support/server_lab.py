@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from answer_tap import AnswerTap
 from bookie.boot.takeover import BootSettings
-from bookie.client.pool import BookiePool, PoolSettings
+from bookie.client.pool import BookiePool
+from bookie.client.pool_settings import PoolSettings
 from bookie.frames.build import build_run
 from bookie.frames.entry import DigestType, EntryCodec, master_key
 from bookie.frames.frame import FLAG_RECOVERY, parse_run

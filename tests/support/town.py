@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bookie.client.pool import BookiePool, PoolSettings
+from bookie.client.pool import BookiePool
+from bookie.client.pool_settings import PoolSettings
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.store import BookieInfo, MetadataStore

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from bookie.client.pool import BookiePool, PoolSettings
+from bookie.client.pool import BookiePool
+from bookie.client.pool_settings import PoolSettings
 from bookie.errors import UnavailableError
 from bookie.frames.build import build_run
 from bookie.frames.entry import Buffer
@@ -231,6 +232,20 @@ async def test_a_callback_never_comes_within_the_call(quick: Bench) -> None:
     assert await answer is Status.UNREACHABLE
 
 
+async def test_a_closing_pool_still_brings_the_adds_under_way(bench: Bench) -> None:
+    answer = bench.add(b"x")
+    await bench.pool.close()
+    assert await answer is Status.OK
+
+
+async def test_a_closing_pool_waits_for_a_silent_bookie_for_a_moment_only() -> None:
+    bench = await Bench(PoolSettings(last_adds_s=0.01)).start()
+    bench.server.script = lambda request: None
+    answer = bench.add(b"x")
+    await bench.stop()
+    assert await answer is Status.UNREACHABLE
+
+
 async def test_a_cut_connection_answers_everything_under_way_and_comes_back(quick: Bench) -> None:
     quick.server.script = lambda request: quick.server.cut()
     answers = await asyncio.gather(quick.add(b"a"), quick.add(b"b"))
@@ -319,7 +334,7 @@ async def test_a_long_poll_without_an_answer_ends_soon_after_its_own_time(hasty:
 
 
 async def test_bytes_under_way_to_one_bookie_are_bounded() -> None:
-    bench = await Bench(PoolSettings(in_flight_bytes_max=1000)).start()
+    bench = await Bench(PoolSettings(in_flight_bytes_max=1000, last_adds_s=0)).start()
     bench.server.script = lambda request: None
     first = bench.add(bytes(900))
     assert await bench.add(bytes(900)) is Status.UNREACHABLE

@@ -23,7 +23,7 @@ from bookie.cli.common import (
 from bookie.cli.lazy import LazyGroup
 from bookie.cli.output import progress, show_fields, show_rows
 from bookie.client.bookkeeper_client import Client, ClientSettings
-from bookie.client.pool import PoolSettings
+from bookie.client.pool_settings import PoolSettings
 from bookie.client.writer import LedgerWriter
 from bookie.errors import MetadataFormatError, NoSuchLedgerError
 from bookie.frames.entry import DigestType

@@ -11,7 +11,8 @@ from weakref import WeakSet
 
 from bookie.client.peers import Peers
 from bookie.client.placement import Placement
-from bookie.client.pool import BookiePool, PoolSettings
+from bookie.client.pool import BookiePool
+from bookie.client.pool_settings import PoolSettings
 from bookie.client.reader import LedgerReader, ReaderSettings
 from bookie.client.recovery import RecoverySettings, recover
 from bookie.client.writer import LedgerWriter, WriterSettings

@@ -11,12 +11,12 @@ import asyncio
 import logging
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 from bookie.client.addresses import AddressBook
 from bookie.client.channel import LENT_BYTES_MIN, Channel
+from bookie.client.pool_settings import PoolSettings
 from bookie.errors import FrameError, UnavailableError
 from bookie.frames.buffers import FrameBuffers
 from bookie.frames.entry import Buffer
@@ -25,7 +25,6 @@ from bookie.ids import BookieId
 from bookie.metadata.store import RUN_ADVERTISED, RUN_ENDPOINT, Endpoint, MetadataStore
 from bookie.protocol.status import Status
 from bookie.protocol.writer_effects import Recipient
-from bookie.tls.client_tls import ClientTls, from_environment
 from bookie.tls.principals import Role
 from bookie.wire.identity import Identity, refusal
 from bookie.wire.native import (
@@ -41,30 +40,6 @@ from bookie.wire.native import (
 )
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class PoolSettings:
-    """Limits of a pool; times in seconds.
-
-    `in_flight_bytes_max` and `in_flight_requests_max`: limits for the unanswered requests to one
-    bookie, beyond which it counts as unreachable. After a failed connection attempt the next one
-    waits `backoff_min_s`, doubling up to `backoff_max_s`; requests in between fail at once.
-    `is_advertised`: connect to the addresses that bookies advertise to clients elsewhere, if they
-    do. `tls`: the client's credentials, by default those that the environment names; None: connect
-    without TLS.
-    """
-
-    request_timeout_s: float = 10.0
-    connect_timeout_s: float = 3.0
-    backoff_min_s: float = 0.05
-    backoff_max_s: float = 2.0
-    address_ttl_s: float = 5.0
-    sweep_interval_s: float = 0.25
-    in_flight_bytes_max: int = 256 * 1024 * 1024
-    in_flight_requests_max: int = 65536
-    is_advertised: bool = False
-    tls: ClientTls | None = field(default_factory=from_environment)
 
 
 Reply = TypeVar("Reply")
@@ -297,6 +272,16 @@ class _Link:
         for request, on_reply in requests.values():
             self._loop.call_soon(_fail, request, on_reply)
 
+    def adds_under_way(self) -> list["asyncio.Future[None]"]:
+        """For each add under way a future that is done once it is answered."""
+        ends = []
+        for request_id, (request, on_reply) in self._requests.items():
+            if request.op is _ADD_RUN:
+                end: asyncio.Future[None] = self._loop.create_future()
+                self._requests[request_id] = request, partial(_answer, on_reply, end)
+                ends.append(end)
+        return ends
+
     async def close(self) -> None:
         """Cut the connection; requests under way are answered UNREACHABLE."""
         if self._connecting is not None:
@@ -352,6 +337,14 @@ def _fail(request: _Request, on_reply: Callable[..., None]) -> None:
         on_reply(_UNREACHABLE, _NOTHING)
 
 
+def _answer(
+    on_reply: Callable[[Status], None], end: "asyncio.Future[None]", status: Status
+) -> None:
+    if not end.done():
+        end.set_result(None)
+    on_reply(status)
+
+
 class BookiePool:
     """Peers over TCP. Use within one event loop; `close` when done."""
 
@@ -376,8 +369,21 @@ class BookiePool:
         """True once closed: every request is answered UNREACHABLE from then on."""
 
     async def close(self) -> None:
-        """Cut all connections; requests under way are answered UNREACHABLE."""
+        """Give adds under way a moment, then cut all connections; what is still under way is
+        answered UNREACHABLE.
+
+        A ledger is closed once an ack quorum has its entries: the other copies may be on their way
+        yet, or wait for a connection, and a program that ends now would leave them out.
+        """
         self._is_closed = True
+        adds = [end for link in self._links.values() for end in link.adds_under_way()]
+        try:
+            if adds:
+                await asyncio.wait(adds, timeout=self._settings.last_adds_s)
+        finally:
+            await self._cut()
+
+    async def _cut(self) -> None:
         if self._sweeper is not None:
             self._sweeper.cancel()
         for link in self._links.values():

@@ -17,7 +17,8 @@ from bookie.client.bookkeeper_client import Client, ClientSettings
 from bookie.client.log import ReplicatedLog
 from bookie.client.log_chain import LogSettings
 from bookie.client.log_reading import LogPosition
-from bookie.client.pool import BookiePool, PoolSettings
+from bookie.client.pool import BookiePool
+from bookie.client.pool_settings import PoolSettings
 from bookie.client.reader import LedgerReader, ReaderSettings
 from bookie.client.recovery import RecoverySettings
 from bookie.client.writer import LedgerWriter, WriterSettings
