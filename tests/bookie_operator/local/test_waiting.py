@@ -56,6 +56,14 @@ def test_without_an_operator_nobody_is_waited_for(tmp_path: Path) -> None:
     assert done.exit_code == 1 and "no operator runs for" in done.output
 
 
+def test_the_command_that_it_names_is_for_this_fleet_and_fit_for_a_shell(tmp_path: Path) -> None:
+    folders = LocalFolders(tmp_path / "my fleet")
+    folders.make()
+    write_json(folders.status_file, told().as_dict())
+    done = CliRunner().invoke(main, ["local", "wait", "--dir", str(folders.root)])
+    assert f"`bookie-operator local up --dir '{folders.root}'`" in done.output
+
+
 def test_detached_the_status_of_an_operator_before_is_not_waited_for(tmp_path: Path) -> None:
     folders = LocalFolders(tmp_path)
     folders.make()

@@ -45,7 +45,7 @@ def test_two_operators_cannot_share_a_directory(tmp_path: Path) -> None:
     with operator_lock(folders):
         assert operator_pid(folders) is not None
         with (
-            pytest.raises(DirectoryInUseError, match="already runs"),
+            pytest.raises(DirectoryInUseError, match=f"local down --dir {tmp_path}` stops it"),
             operator_lock(LocalFolders(tmp_path)),
         ):
             pass

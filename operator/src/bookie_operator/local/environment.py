@@ -19,7 +19,7 @@ def metadata_url(folders: LocalFolders, cluster: BookieCluster) -> str:
     if not cluster.status.metadata.url:
         raise LocalError(
             f"found no address of a metadata store in {folders.status_file}, expected a cluster "
-            "that is up: `bookie-operator local wait` waits for it"
+            f"that is up: {folders.command('wait')} waits for it"
         )
     return cluster.status.metadata.url
 
@@ -38,7 +38,7 @@ def exports(folders: LocalFolders, cluster: BookieCluster) -> str:
         if not folder.is_dir():
             raise LocalError(
                 f"found no folder {folder}, expected credentials for {user_name()}: the operator "
-                "makes them for who runs it; start it with `bookie-operator local up`"
+                f"makes them for who runs it; start it with {folders.command('up')}"
             )
         variables |= client_environment(str(folder), clients)
     login = login_secret(cluster.spec)

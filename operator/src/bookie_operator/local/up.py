@@ -311,7 +311,7 @@ async def _until_available(folders: LocalFolders, operator: subprocess.Popen[byt
     except TimeoutError as error:
         raise LocalError(
             f"not Available after {DETACH_WAIT_S:.0f} s; the operator (process {operator.pid}) "
-            f"keeps running: see `bookie-operator local status --dir {folders.root}`\n"
+            f"keeps running: see {folders.command('status')}\n"
             f"{_log_tail(folders)}"
         ) from error
     finally:

@@ -32,12 +32,12 @@ def wait_whole(folders: LocalFolders, *, timeout_s: float) -> float:
         if operator_pid(folders) is None:
             raise LocalError(
                 f"no operator runs for {folders.root}, so nothing changes by itself: run "
-                f"`bookie-operator local up`; still missing: {'; '.join(missing)}"
+                f"{folders.command('up')}; still missing: {'; '.join(missing)}"
             )
         if waited >= timeout_s:
             raise LocalError(
                 f"not whole after {waited:.0f} s: {'; '.join(missing)}; see "
-                f"`bookie-operator local status --dir {folders.root}`"
+                f"{folders.command('status')}"
             )
         time.sleep(POLL_S)
     return time.monotonic() - began

@@ -36,7 +36,7 @@ async def serve(folders: LocalFolders, port: int | None) -> web.AppRunner | None
         if age := not_looked_for(folders):
             raise LocalError(
                 f"the operator has not looked at the cluster for {age}; the last known status: "
-                f"`bookie-operator local status --dir {folders.root}`"
+                f"{folders.command('status')}"
             )
         return [cluster]
 
@@ -52,6 +52,6 @@ def url_of(folders: LocalFolders) -> str:
     if found.get("port") is None or operator_pid(folders) is None:
         raise LocalError(
             f"no operator serves a page of {folders.root}: run "
-            f"`bookie-operator local up --dir {folders.root} --page-port 8088`"
+            f"{folders.command('up --page-port 8088')}"
         )
     return f"http://{at_port(loopback(), found['port'])}/?{KEY}={found[KEY]}"

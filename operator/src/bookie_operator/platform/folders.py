@@ -14,6 +14,7 @@ tls/ROLE-NAME/                  credentials of one of it
 import fcntl
 import json
 import os
+import shlex
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -83,6 +84,10 @@ class LocalFolders:
     @property
     def exists(self) -> bool:
         return self.bookies.is_dir()
+
+    def command(self, words: str) -> str:
+        """This command of `bookie-operator local` for this fleet, as a shell takes it."""
+        return f"`bookie-operator local {words} --dir {shlex.quote(str(self.root))}`"
 
     def bookie(self, bookie_id: BookieId) -> Path:
         return self.bookies / bookie_id
@@ -219,7 +224,7 @@ def operator_lock(folders: LocalFolders) -> Iterator[None]:
             return
     raise DirectoryInUseError(
         f"an operator (process {operator_pid(folders)}) already runs on {folders.root}: "
-        "`bookie-operator local down` stops it, or choose another --dir"
+        f"{folders.command('down')} stops it, or choose another --dir"
     )
 
 
