@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 from bookie.ids import BookieId
-from bookie_operator.local.faults import replace_disk, wipe_disk
+from bookie_operator.errors import LocalError
+from bookie_operator.local.faults import replace_disk, swap_disks, wipe_disk
 from bookie_operator.observed import Volume
 from bookie_operator.plan.actions import template_of
 from bookie_operator.platform.folders import LocalFolders, held, write_json
@@ -33,6 +34,15 @@ def test_a_replaced_disk_is_as_large_as_the_one_before(tmp_path: Path) -> None:
     uid = replace_disk(folders, (B0, "ledger-0"), grace_s=1)
     assert volumes_of(folders, B0) == {"ledger-0": Volume("ledger-0", uid, "7Gi")}
     assert uid != before
+
+
+def test_a_disk_is_not_swapped_with_itself(tmp_path: Path) -> None:
+    folders = LocalFolders(tmp_path)
+    folders.make()
+    create_volume(folders, B0, "ledger-0", size="1Gi")
+    with pytest.raises(LocalError, match=r"bookie-0\.ledger-0 twice"):
+        swap_disks(folders, (B0, "ledger-0"), (B0, "ledger-0"), grace_s=1)
+    assert folders.volume(B0, "ledger-0").is_dir()
 
 
 async def test_a_bookie_that_is_started_while_its_lock_is_waited_for_is_stopped_as_well(

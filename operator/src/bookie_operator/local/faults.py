@@ -64,6 +64,8 @@ def wipe_disk(folders: LocalFolders, disk: DiskName, *, grace_s: float) -> None:
 
 def swap_disks(folders: LocalFolders, first: DiskName, second: DiskName, *, grace_s: float) -> None:
     """Exchange two disks of one bookie or of two."""
+    if first == second:
+        raise LocalError(f"found {'.'.join(first)} twice, expected two disks")
     for disk in (first, second):
         if disk[1] not in volumes_of(folders, disk[0]):
             raise _unknown(folders, disk)
