@@ -1,9 +1,10 @@
 """First and last seen: what stays, what heals, what cannot be told, and where it is kept."""
 
+from errno import ENOSPC
 from pathlib import Path
 
 import pytest
-from bookie.errors import MetadataConflictError, SettingsError
+from bookie.errors import MetadataConflictError, SettingsError, StorageError
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import Versioned
 from bookie.repair.reports import finding_history as module
@@ -73,6 +74,14 @@ async def test_a_file_that_is_no_history_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"precious\.txt"):
         await InFile(path, write_whole).update(seen_again)
     assert path.read_text() == "not yours"
+
+
+async def test_a_history_that_finds_no_room_is_named(tmp_path: Path) -> None:
+    def full(_path: Path, _text: str) -> None:
+        raise OSError(ENOSPC, "No space left on device")
+
+    with pytest.raises(StorageError, match=r"history to .*/kept\.jsonl: No space"):
+        await InFile(tmp_path / "kept.jsonl", full).update(seen_again)
 
 
 @pytest.fixture

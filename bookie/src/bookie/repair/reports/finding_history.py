@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 from bookie.bounded import inflate, parse_json
-from bookie.errors import SettingsError
+from bookie.errors import SettingsError, StorageError
 from bookie.metadata.rewriting import packed_to_fit, rewrite
 from bookie.metadata.store import MetadataStore
 
@@ -146,7 +146,12 @@ class InFile:
 
     async def update(self, change: Callable[[History], Update]) -> Update:
         made = change(await self.read())
-        self.write(self.path, made.history.encode().decode())
+        try:
+            self.write(self.path, made.history.encode().decode())
+        except OSError as error:
+            raise StorageError(
+                f"cannot write the history to {self.path}: {error.strerror}"
+            ) from error
         return made
 
 
