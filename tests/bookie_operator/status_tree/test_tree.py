@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from bookie_operator.kubectl.hints import hint_lines, hints
 from bookie_operator.kubectl.limbo import limbo_view
-from bookie_operator.model.audit_status import ScrubStatus
+from bookie_operator.model.audit_status import AuditStatus, ScrubStatus
 from bookie_operator.model.bookie_status import BookieState, BookieStatus
 from bookie_operator.model.cluster import BookieCluster, bookie_name
 from bookie_operator.model.drain_status import DrainPhase, DrainStatus, RereplicationStatus
@@ -185,6 +185,13 @@ def test_the_last_re_replication_is_shown(done: dict[str, object], told: str) ->
     status = RereplicationStatus.model_validate({"attempt": 1} | done)
     text = shown(with_status(cluster_of("healthy"), rereplication=status), 60)
     assert f"last re-replication  {told}" in text
+
+
+def test_a_running_audit_is_not_as_old_as_the_one_before() -> None:
+    before = AuditStatus(started_at=moment(1000), finished_at=moment(1010), clean=True)
+    audit = before.model_copy(update={"running": True, "progress": "7 ledgers"})
+    text = shown(with_status(cluster_of("healthy"), audit=audit), 1500)
+    assert "entries; one runs: 7 ledgers" in text
 
 
 @pytest.mark.parametrize(

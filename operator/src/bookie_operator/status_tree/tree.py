@@ -234,8 +234,7 @@ def _audit(audit: AuditStatus, now: datetime) -> Text:
     text = _last("audit", audit, now, found=found, none="none yet")
     if audit.finished_at is not None and audit.engine:
         text.append(f"  ({audit.engine})", "dim")
-    since = f" for {span(now - audit.started_at)}" if audit.started_at else ""
-    text.append(_since(audit, f"one runs{since}"))
+    text.append(_since(audit))
     if audit.next_at is not None and not audit.running and audit.next_at > now:
         text.append(f"; next in {span(audit.next_at - now)}", "dim")
     return text
@@ -247,7 +246,7 @@ def _mend(mend: MendStatus, now: datetime) -> Text:
         f"{mend.blocked} ledgers not mended"
     )
     text = _last("mend", mend, now, found=found, none="none has finished")
-    return text.append(_since(mend, "one runs"))
+    return text.append(_since(mend))
 
 
 def _scrub(scrub: ScrubStatus, now: datetime) -> Text:
@@ -256,7 +255,7 @@ def _scrub(scrub: ScrubStatus, now: datetime) -> Text:
         f"{scrub.corrupt_found} corrupt, {scrub.corrupt_replaced} replaced"
     )
     text = _last("scrub", scrub, now, found=found, none="none has finished")
-    return text.append(_since(scrub, "one runs"))
+    return text.append(_since(scrub))
 
 
 def _rereplication(done: RereplicationStatus, now: datetime) -> Text:
@@ -267,7 +266,7 @@ def _rereplication(done: RereplicationStatus, now: datetime) -> Text:
     text = _last("re-replication", done, now, found=found, none="none has finished")
     if done.message and not (done.running or done.failures):
         text.append(f": {done.message}", "yellow")
-    return text.append(_since(done, "one runs"))
+    return text.append(_since(done))
 
 
 def _last(kind: str, status: AttemptStatus, now: datetime, *, found: str, none: str) -> Text:
@@ -283,11 +282,11 @@ def _last(kind: str, status: AttemptStatus, now: datetime, *, found: str, none: 
     return text.append(f"{ago(status.finished_at, now)}  ").append(word, style).append(f"  {found}")
 
 
-def _since(status: AttemptStatus, running: str) -> Text:
+def _since(status: AttemptStatus) -> Text:
     """What became of the attempts after it."""
     if status.running:
         far = status.message or status.progress
-        return Text(f"; {running}{': ' if far else ''}{far}", "cyan")
+        return Text(f"; one runs{': ' if far else ''}{far}", "cyan")
     failed = f"; {status.failures} failed since: {status.message}" if status.failures else ""
     return Text(failed, "yellow")
 
