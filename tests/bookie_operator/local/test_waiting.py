@@ -1,8 +1,11 @@
 """`bookie-operator local wait`: what counts as whole, and what it says when it is not."""
 
+import asyncio
 import os
+import signal
 from pathlib import Path
 
+import pytest
 from bookie.ids import BookieId
 from bookie_operator.__main__ import main
 from bookie_operator.local import up
@@ -12,6 +15,7 @@ from bookie_operator.model.status import ClusterStatus
 from bookie_operator.plan.planner import plan
 from bookie_operator.platform.folders import LocalFolders, operator_lock, write_json
 from click.testing import CliRunner
+from fake_processes import pausing
 from operator_scenes import bookie, cluster, observed
 
 REACHED_AT = 1000.0
@@ -62,6 +66,18 @@ def test_the_command_that_it_names_is_for_this_fleet_and_fit_for_a_shell(tmp_pat
     write_json(folders.status_file, told().as_dict())
     done = CliRunner().invoke(main, ["local", "wait", "--dir", str(folders.root)])
     assert f"`bookie-operator local up --dir '{folders.root}'`" in done.output
+
+
+def test_who_stops_waiting_hears_that_the_operator_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    operator = pausing()
+    waiting = up._until_available(LocalFolders(tmp_path), operator)
+    with pytest.raises(TimeoutError):
+        asyncio.run(asyncio.wait_for(waiting, 0.01))
+    os.kill(operator.pid, signal.SIGKILL)
+    os.waitpid(operator.pid, 0)
+    assert f"(process {operator.pid}) keeps running" in capsys.readouterr().err
 
 
 def test_detached_the_status_of_an_operator_before_is_not_waited_for(tmp_path: Path) -> None:

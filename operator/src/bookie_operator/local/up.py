@@ -308,6 +308,13 @@ async def _until_available(folders: LocalFolders, operator: subprocess.Popen[byt
                 if ready is not None:
                     return ready
                 await asyncio.sleep(DETACH_POLL_S)
+    except asyncio.CancelledError:
+        print(
+            f"\nthe operator (process {operator.pid}) keeps running in the background: "
+            f"{folders.command('down')} stops it",
+            file=sys.stderr,
+        )
+        raise
     except TimeoutError as error:
         raise LocalError(
             f"not Available after {DETACH_WAIT_S:.0f} s; the operator (process {operator.pid}) "
