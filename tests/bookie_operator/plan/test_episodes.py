@@ -12,6 +12,7 @@ from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import Bookie, Job, JobKind
 from bookie_operator.plan.actions import Event
 from bookie_operator.plan.planner import Plan, plan
+from bookie_operator.status_tree.tree import incident_line
 from operator_scenes import at, bookie, cluster, observed
 
 B0, B1 = BookieId("bookie-0"), BookieId("bookie-1")
@@ -222,7 +223,7 @@ def test_only_a_bookies_own_word_in_this_pass_ends_an_incident(one: Bookie, is_o
     assert incident.seconds_to_clear == (21.5 if is_over else None)
     events = told(made, "LimboCleared")
     assert [event.message for event in events] == (
-        ["boot 2: limbo is 0 after 21.5 s, 0 entries copied"] if is_over else []
+        ["boot 2: limbo is 0 after 21.5 s, 0 entries brought back"] if is_over else []
     )
     if is_over:
         assert (events[0].once, events[0].bookie) == ("bookie-0/2/LimboCleared", B0)
@@ -234,11 +235,14 @@ def test_a_repair_that_ends_after_the_marks_does_not_move_the_time_of_the_end() 
     status = seen(QUIET, unclean()).status
     status = seen(status, unclean(0), repair(), seconds=20).status
     assert status.incidents[0].outcome.value == "Open"
-    made = seen(status, unclean(0), repair(RepairReport(entries_copied=4)), seconds=30)
+    made = seen(
+        status, unclean(0), repair(RepairReport(entries_copied=4, entries_recovered=3)), seconds=30
+    )
     [one] = made.status.incidents
     assert (one.cleared_at, one.seconds_to_clear) == (at(20), 10)
     [event] = told(made, "LimboCleared")
-    assert event.message.endswith("4 entries copied")
+    assert event.message.endswith("7 entries brought back")
+    assert "7 entries brought back" in incident_line(one, at(30)).plain
 
 
 def test_a_bookie_that_is_gone_leaves_no_incident_open() -> None:

@@ -28,7 +28,7 @@ class AttemptStatus(StatusPart):
     failures: Count = 0
     """How many jobs have failed in a row."""
     started_at: AwareDatetime | None = None
-    """When the last job began; absent before the first."""
+    """When the last completed job began; absent before the first."""
     finished_at: AwareDatetime | None = None
     """When the last completed job ended; absent before the first."""
     next_at: AwareDatetime | None = None

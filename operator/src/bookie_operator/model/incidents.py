@@ -73,6 +73,11 @@ class Incident(EngineUse):
     """Names of the repair jobs whose entries are in the sums above."""
 
     @property
+    def entries_brought_back(self) -> int:
+        """What recoveries wrote back and repairs copied."""
+        return self.entries_recovered + self.entries_copied
+
+    @property
     def marks(self) -> str:
         """What the boot did to the ledgers of its bookie, as people read it: `7 ledgers fenced, 2
         in limbo, 5 unchecked`. A plain unclean stop fences none, which goes without saying."""

@@ -249,6 +249,6 @@ def _clearing_event(incident: Incident) -> Event:
         reason="LimboCleared",
         bookie=incident.bookie,
         message=f"boot {incident.boot_epoch_after}: limbo is 0 after "
-        f"{incident.seconds_to_clear} s, {incident.entries_copied} entries copied",
+        f"{incident.seconds_to_clear} s, {incident.entries_brought_back} entries brought back",
         once=_once(incident, "LimboCleared"),
     )

@@ -382,9 +382,8 @@ def incident_line(incident: Incident, now: datetime) -> Text:
         (_outcome(incident), style),
         f"  epoch {incident.boot_epoch_before} → {incident.boot_epoch_after}; {incident.marks}",
     )
-    copied = incident.entries_recovered + incident.entries_copied
-    if copied:
-        text.append(f"; {copied} entries brought back")
+    if incident.entries_brought_back:
+        text.append(f"; {incident.entries_brought_back} entries brought back")
     text.append(engine_text(incident, with_reason=is_open))
     if incident.attempts > 1:
         text.append(f", {incident.attempts} attempts")
