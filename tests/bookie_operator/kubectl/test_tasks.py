@@ -399,6 +399,17 @@ class TestTasks:
             _head, line = lab.run("tasks", "--cluster", name).stdout.splitlines()
             assert line.startswith(f"{mine}-")
 
+    @pytest.mark.parametrize(
+        ("words", "about"),
+        [(("5",), "ledger 5 "), (("5@1", "--dry-run"), "ledgers 5@1 "), (("5,7",), "ledgers 5,7 ")],
+    )
+    def test_a_decision_is_listed_with_its_ledgers(
+        self, lab: FakeLab, words: tuple[str, ...], about: str
+    ) -> None:
+        lab.put_cluster("blocked")
+        lab.run("accept-loss", words[0], "power cut", *words[1:], "--yes", "--no-wait")
+        assert about in lab.run("tasks").stdout
+
     def test_none_are_told(self, lab: FakeLab) -> None:
         lab.put_cluster("healthy")
         assert "there are no tasks of demo" in lab.run("tasks").stderr

@@ -178,4 +178,6 @@ def about(spec: TaskSpec) -> str:
     """What a task acts on, in a few words."""
     if spec.ledger is not None:
         return f"ledger {spec.ledger}"
+    if spec.ledgers:
+        return f"ledgers {spec.ledgers}"
     return " ".join(word for word in (spec.bookie, spec.disk, spec.plan_id) if word)
