@@ -15,6 +15,7 @@ from bookie.tls.principals import Role
 from bookie.wire.admin.health import Health, Phase
 from bookie.wire.identity import Identity
 from bookie_operator import observe
+from bookie_operator.apply import OPERATOR, Applier
 from bookie_operator.control import Addressee
 from bookie_operator.errors import ForbiddenError, PreconditionError
 from bookie_operator.model.bookie_status import BookieState
@@ -24,9 +25,16 @@ from bookie_operator.model.left_over import LeftOverStatus
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observe import NEW_COOKIES_MAX, Observer, may_have_left
 from bookie_operator.observed import Job, JobKind, LeftOver
+from bookie_operator.plan.actions import (
+    Action,
+    ApproveCollection,
+    ApproveCookieFix,
+    LossDecision,
+    StartJob,
+)
 from bookie_operator.reconcile import Reconciler
 from fake_platform import FakeControl, FakePlatform
-from operator_scenes import at, audited, bookie, cluster, fix_request, task
+from operator_scenes import at, audited, bookie, cluster, fix_request, observed, task
 
 B0 = BookieId("bookie-0")
 
@@ -690,3 +698,18 @@ def lost_one() -> Health:
     health = bookie("bookie-0", limbo=2, reason="UncleanShutdown", epoch=2, boot_at=10).health
     assert health is not None
     return health
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        ApproveCookieFix(B0, "plan-1", OPERATOR),
+        ApproveCollection(B0, "plan-1", OPERATOR),
+        StartJob("a", JobKind.ACCEPT_LOSS, "", 1, decision=LossDecision("7", None, "-", OPERATOR)),
+    ],
+)
+async def test_who_writes_the_operators_name_is_not_taken_for_the_operator(action: Action) -> None:
+    one = bookie(B0, process_facts={"control": "bookie-0"})
+    applier = Applier(FakePlatform(), FakeControl(), names_proved=False)
+    event = await applier.apply(action, observed=observed(one), store=None)
+    assert event is not None and f"by {OPERATOR} (as written, not proved)" in event.message

@@ -15,7 +15,6 @@ from bookie.testing.simulation.history import History
 from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.plan.actions import Action, ApproveCookieFix
-from bookie_operator.plan.disks import OPERATOR
 from planned_bookie import HostedBookie
 from planned_platform import SimPlatform
 
@@ -91,7 +90,7 @@ class Watch:
 
     def did(self, action: Action) -> None:
         """A cookie fix gives a disk's content up: that has to be within the loss budget."""
-        if not isinstance(action, ApproveCookieFix) or action.approved_by != OPERATOR:
+        if not isinstance(action, ApproveCookieFix) or action.approved_by:
             return
         out = {*self._still_out(), action.bookie_id}
         if len(out) > self._limit:

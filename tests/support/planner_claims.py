@@ -25,7 +25,6 @@ from bookie_operator.plan.actions import (
     Destructive,
     bookie_of,
 )
-from bookie_operator.plan.disks import OPERATOR
 from bookie_operator.plan.failures import ACTION_FAILED
 from bookie_operator.plan.planner import Plan
 from bookie_operator.plan.report import READY_STATES
@@ -92,7 +91,7 @@ def _check_failed_tasks(made: Plan, observed: Observed) -> None:
         for action in made.actions:
             assert task.metadata.name not in getattr(action, "asked_by", ()), action
             if isinstance(action, ApproveCookieFix | ApproveCollection):
-                is_by_person = action.approved_by != OPERATOR
+                is_by_person = bool(action.approved_by)
                 asked = (task.spec.bookie, task.spec.plan_id)
                 assert (action.bookie_id, action.plan_id) != asked or not is_by_person, action
 

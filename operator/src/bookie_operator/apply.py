@@ -5,6 +5,7 @@ a platform can refuse it when that has changed.
 """
 
 from dataclasses import replace
+from typing import Final
 
 from bookie.errors import UnavailableError
 from bookie.ids import BookieId
@@ -42,8 +43,10 @@ from bookie_operator.plan.actions import (
     WithdrawCertificate,
     bookie_of,
 )
-from bookie_operator.plan.disks import OPERATOR
 from bookie_operator.platform import Platform
+
+OPERATOR: Final = "bookie-operator"
+"""The operator's name in records, for what it approves by the policy of a spec."""
 
 
 class Applier:
@@ -121,22 +124,22 @@ class Applier:
 
     async def _approve(self, action: ApproveCookieFix, observed: Observed) -> Event:
         to = _control_of(action.bookie_id, observed)
-        by = self._named(action.approved_by)
+        by = self._named(action.approved_by) if action.approved_by else OPERATOR
         await self._control.approve(to, plan_id=action.plan_id, approved_by=by)
         text = f"fix {action.plan_id} approved by {by}"
         return Event("CookieFixApproved", text, action.bookie_id)
 
     async def _approve_collection(self, action: ApproveCollection, observed: Observed) -> Event:
         to = _control_of(action.bookie_id, observed)
-        by = recorded_name(action.approved_by, is_proved=self._names_proved)
+        by = self._named(action.approved_by)
         await self._control.approve_collection(to, plan_id=action.plan_id, approved_by=by)
         text = f"plan {action.plan_id} approved by {by}"
         return Event("CollectionApproved", text, action.bookie_id, "Warning")
 
     def _named(self, name: str) -> str:
-        """A person's name for records; it says if no admission policy proved it. The operator's own
-        name, for what it approves by itself, is always proved."""
-        return recorded_name(name, is_proved=self._names_proved or name == OPERATOR)
+        """A person's name for records; it says if no admission policy proved it, whatever the name
+        is: somebody may write the operator's own."""
+        return recorded_name(name, is_proved=self._names_proved)
 
     async def _start(self, job: StartJob) -> Event | None:
         if job.decision is not None:

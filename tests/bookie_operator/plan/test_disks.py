@@ -56,7 +56,8 @@ class Fleet:
 
 
 def approvals(made: Plan) -> list[str]:
-    return [one.approved_by for one in made.actions if isinstance(one, ApproveCookieFix)]
+    found = [one for one in made.actions if isinstance(one, ApproveCookieFix)]
+    return [one.approved_by or "bookie-operator" for one in found]
 
 
 def predicates(made: Plan) -> list[str]:

@@ -349,9 +349,7 @@ class TestCookieFix:
 
     def test_auto_approves_within_the_budget(self) -> None:
         made = plan(cluster(), observed(self.waiting()), settled())
-        assert of_type(made, ApproveCookieFix) == [
-            ApproveCookieFix(B0, "plan-1", "bookie-operator")
-        ]
+        assert of_type(made, ApproveCookieFix) == [ApproveCookieFix(B0, "plan-1")]
 
     def test_wiped_under_its_own_volume_is_told_apart(self) -> None:
         made = plan(cluster(), observed(self.waiting()), settled())

@@ -160,11 +160,14 @@ class RestartBookie:
 
 @dataclass(frozen=True, slots=True)
 class ApproveCookieFix:
-    """Let a bookie take its changed disks as its own. Destructive: the old ones are given up."""
+    """Let a bookie take its changed disks as its own. Destructive: the old ones are given up.
+
+    `approved_by`: the person who decided; empty = the operator, by the policy of the spec.
+    """
 
     bookie_id: BookieId
     plan_id: str
-    approved_by: str
+    approved_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,6 @@ from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.states import Judged
 
 PERSONS_VERDICTS: Final = frozenset({"stale", "foreign", "swapped"})
-OPERATOR: Final = "bookie-operator"
 _ACTION: Final = "CookieFix"
 
 
@@ -60,7 +59,7 @@ def cookie_fixes(pass_: Pass, *, incidents: Sequence[Incident], budget: Budget) 
         if refusal is None and (not_now := budget.refusal(_ACTION, bookie_id)) is not None:
             refusal = replace(not_now, message=f"{not_now.message}; {_how(request)}")
         if refusal is None:
-            fixes.approvals.append(ApproveCookieFix(bookie_id, request.plan_id, OPERATOR))
+            fixes.approvals.append(ApproveCookieFix(bookie_id, request.plan_id))
         else:
             fixes.refusals.append(refusal)
     return fixes
