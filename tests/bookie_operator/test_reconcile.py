@@ -22,6 +22,7 @@ from bookie_operator.model.bookie_status import BookieState
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.model.left_over import LeftOverStatus
+from bookie_operator.model.reports import AuditReport
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observe import NEW_COOKIES_MAX, Observer, may_have_left
 from bookie_operator.observed import Job, JobKind, LeftOver
@@ -713,3 +714,15 @@ async def test_who_writes_the_operators_name_is_not_taken_for_the_operator(actio
     applier = Applier(FakePlatform(), FakeControl(), names_proved=False)
     event = await applier.apply(action, observed=observed(one), store=None)
     assert event is not None and f"by {OPERATOR} (as written, not proved)" in event.message
+
+
+async def test_no_job_begins_while_the_one_before_it_cannot_be_stopped(loop: Loop) -> None:
+    await loop.settle()
+    missing = AuditReport(ledgers=3, ok=90, missing=6, below_write_quorum=6)
+    scrub = Job("demo-scrub-1", JobKind.SCRUB, 1, running=True, started_at=loop.observer.now)
+    audit = audited(missing, began=loop.seconds)
+    loop.platform.jobs_seen |= {one.name: one for one in (scrub, audit)}
+    for refusal, mends in ((UnavailableError("no answer"), False), (None, True)):
+        loop.platform.stop_refusal = refusal
+        await loop.run(3)
+        assert ("demo-mend-1" in loop.platform.jobs_seen) is mends

@@ -54,6 +54,8 @@ class FakePlatform:
     """What each write of a task's status ends with; None: it is taken."""
     job_refusal: BookieError | None = None
     """What each start of a job ends with; None: it starts."""
+    stop_refusal: BookieError | None = None
+    """What each stop of a job ends with; None: it stops."""
     disruptions_allowed: int | None = None
     clock: Callable[[], datetime] = lambda: at(0)
     """Of whoever signs certificates."""
@@ -154,6 +156,8 @@ class FakePlatform:
         return True
 
     async def stop_job(self, name: str) -> None:
+        if self.stop_refusal is not None:
+            raise self.stop_refusal
         del self.jobs_seen[name]
 
     def holder(self, role: Role, name: str = "") -> Principal:

@@ -122,7 +122,8 @@ class Reconciler:
             if isinstance(subject, str) or subject in known
         }
         not_stopped = [one for one in made.resting if isinstance(one, StopJob)]
-        for action in made.actions:
+        # Stops first: what must end before a job begins may not be stopped.
+        for action in sorted(made.actions, key=lambda one: not isinstance(one, StopJob)):
             if not may_start(action, not_stopped):
                 continue
             is_done, event = await self._carry_out(action, observed)
