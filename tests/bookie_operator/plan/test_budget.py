@@ -427,6 +427,16 @@ class TestWhatABudgetSays:
             "2 bookies would be out, 1 may be (2 copies); already out bookie-1 (Down)", B0,
         )  # fmt: skip
 
+    @pytest.mark.parametrize("state", [None, *BookieState, Impairment.NOT_READY])
+    def test_content_is_taken_from_nobody_beyond_the_limit_in_whatever_state_it_is(
+        self, state: BookieState | Impairment | None
+    ) -> None:
+        mine = {} if state is None else {B0: state}
+        for certain, others in ((2, {B1: BookieState.DOWN}), (1, {}), (2, {})):
+            last = () if certain == 1 or others else (B0,)
+            found = alone(copies=copies(certain, *last), impaired={**mine, **others})
+            assert found.taking_refusal("replace", B0, keeps_disks=False) is not None
+
     def test_with_nobody_else_out_nobody_is_named(self) -> None:
         refusal = alone(copies=copies(1)).refusal("fix", B0)
         assert (
