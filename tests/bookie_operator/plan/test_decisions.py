@@ -1,8 +1,10 @@
 """How a decision becomes a job, for each type of decision; `test_losses` follows one to its end."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from bookie_operator.model.reports import LossesReport, LossReport, Report, RetractionReport
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import LossDecision, StartJob, StopJob
@@ -61,3 +63,20 @@ def test_one_that_hangs_is_stopped_at_its_deadline(
     stops = [StopJob(runs.name, "DeadlineExceeded")]
     assert [one for one in look(runs, tasks=[wish], seconds=late).actions if one in stops] == stops
     assert not [one for one in look(runs, tasks=[wish]).actions if isinstance(one, StopJob)]
+
+
+@pytest.mark.parametrize(
+    ("wish", "report"),
+    [
+        (ACCEPT, LossReport(ledger_id=7, last_entry_id=4, lost_from=5)),
+        (ACCEPT, LossesReport(closed=1, given_up=1)),
+        (RETRACT, RetractionReport(ledger_id=7, retracted_on={"bookie-0": 3})),
+    ],
+)
+@pytest.mark.parametrize(("code", "phase"), [(0, "Succeeded"), (1, "Failed"), (137, "Failed")])
+def test_what_ended_with_a_failure_has_failed_whatever_it_reports(
+    wish: Any, report: Report, code: int, phase: str
+) -> None:
+    job = Job(decision_job(wish), JobKind.RETRACT_LOSS, 1, False, at(10), ended_at=at(20))
+    ended = replace(job, exit_code=code, report=report)
+    assert look(ended, tasks=[wish]).tasks["task-1"].phase == phase
