@@ -105,3 +105,15 @@ def test_an_overlap_is_over_by_no_audit_that_left_a_ledger_out() -> None:
     verified = status.condition(ConditionType.DURABILITY_VERIFIED)
     assert loss is not None and (loss.status, status.disruptions_allowed) == ("True", 0)
     assert verified is not None and (verified.status, verified.reason) == ("False", "AuditFindings")
+
+
+@pytest.mark.parametrize("limbo", [0, 1])
+@pytest.mark.parametrize("unchecked", [0, 1])
+def test_who_forgot_at_once_counts_whatever_marks_tell_of_it(limbo: int, unchecked: int) -> None:
+    facts = {"kind": "UncleanShutdown", "detected_at": at(10)}
+    one = Incident(bookie="bookie-0", ledgers_in_limbo=1, **facts)
+    other = Incident(
+        bookie="bookie-1", ledgers_in_limbo=limbo, ledgers_unchecked=unchecked, **facts
+    )
+    loss = judged(ClusterStatus(), one, other)
+    assert loss.status == ("True" if limbo or unchecked else "False")
