@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
-from bookie_operator.model.audit_status import ClassCounts, MendStatus
+from bookie_operator.model.audit_status import AuditStatus, ClassCounts, MendStatus
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.model.reports import AuditReport, MendReport
@@ -13,7 +13,10 @@ from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskPhase
 from bookie_operator.observed import Bookie, Job, JobKind
 from bookie_operator.plan.actions import StartJob, StopJob
+from bookie_operator.plan.audits import Audits
 from bookie_operator.plan.findings import mend_text
+from bookie_operator.plan.mends import mends
+from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.planner import Plan, plan
 from operator_scenes import at, audited, bookie, cluster, observed, task
 
@@ -222,3 +225,13 @@ def test_no_audit_begins_while_findings_are_made_good() -> None:
     asked = (task("audit"),)
     assert not started(after(audited(), RUNNING, tasks=asked), JobKind.AUDIT)
     assert started(after(audited(), mended(), seconds=20, tasks=asked), JobKind.AUDIT)
+
+
+@pytest.mark.parametrize(("began", "again"), [(9.5, False), (10.5, False), (11.5, True)])
+def test_only_an_audit_that_began_after_a_round_says_what_that_left(
+    began: float, again: bool
+) -> None:
+    """The round is from 10 to 11, and the audit takes a second as well."""
+    found = AuditStatus(clean=False, missing=6, started_at=at(began), finished_at=at(began + 1))
+    pass_ = Pass.of(cluster(), observed(jobs=[mended()], seconds=60), ClusterStatus())
+    assert bool(mends(pass_, Audits(found, []), gives_way_to="").actions) is again
