@@ -11,9 +11,11 @@ from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskPhase
 from bookie_operator.observed import Bookie, Volume
 from bookie_operator.plan.actions import Action, ReplaceBookie, ReplaceVolume
+from bookie_operator.plan.budget import budget_of
+from bookie_operator.plan.copies import Copies
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.planner import Plan, plan
-from bookie_operator.plan.replacements import follow_bookie, follow_disk
+from bookie_operator.plan.replacements import follow_bookie, follow_disk, replacements
 from operator_scenes import HEALTHY, bookie, cluster, observed, task
 
 AWAY = bookie("bookie-1", running=False)
@@ -178,3 +180,15 @@ def test_of_two_tasks_for_disks_the_second_waits_for_its_own_turn() -> None:
     made = plan(cluster(), observed(tasks=tasks, seconds=20), ClusterStatus())
     assert [one.bookie_id for one in made.actions if isinstance(one, ReplaceVolume)] == [B1]
     assert list(made.tasks) == ["t1"]
+
+
+@pytest.mark.parametrize("is_loss_possible", [True, False])
+def test_where_all_volumes_go_no_single_one_is_taken_or_refused(is_loss_possible: bool) -> None:
+    going = {name: replace(one, is_terminating=True) for name, one in AWAY.volumes.items()}
+    seen = observed(replace(AWAY, volumes=going), tasks=[WHOLE, DISK], seconds=20)
+    pass_ = Pass.of(cluster(), seen, after_away())
+    copies = Copies(2, "AckQuorum", "2 copies")
+    budget = budget_of(pass_, copies=copies, is_loss_possible=is_loss_possible)
+    actions, refusals = replacements(pass_, budget)
+    found = [*(type(one).__name__ for one in actions), *(one.action for one in refusals)]
+    assert found == ["ReplaceBookie"]
