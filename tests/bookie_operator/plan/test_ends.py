@@ -150,3 +150,14 @@ def test_a_process_is_moved_with_its_pod_and_rebooted_with_the_node_where_it_was
     before = BookieStatus(id=B0, state=BookieState.SERVING, **facts)
     now = Process("i", True, "r", pod=pod, node=node, node_boot_id=boot)
     assert (is_moved(now, before), is_rebooted(now, before)) == (moved, rebooted)
+
+
+@pytest.mark.parametrize("waited", [5, 59, 61, 600])
+def test_a_crash_loop_lasts_however_long_the_next_run_is_waited_for(waited: float) -> None:
+    """Its pod is as old as ever: that is no steady run."""
+    life = Life()
+    for seconds in (10, 20, 30):
+        life.ended(seconds, started_at=at(0))
+    end = Exit(at(30), 1, "exit code 1")
+    life.seen(30 + waited, running=False, last_exit=end, restarts=3, started_at=at(0))
+    assert (life.one.state, life.one.failures) == (BookieState.CRASH_LOOP, 3)
