@@ -1,10 +1,11 @@
 """The status object of a pass: totals that people and their graphs go by."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from bookie.ids import BookieId
-from bookie.wire.admin.health import Phase
+from bookie.wire.admin.health import Health, Phase
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import MetadataView
 from bookie_operator.plan.planner import plan
@@ -80,3 +81,25 @@ def test_a_disk_keeps_its_volume_until_the_boot_on_another_one_is_known() -> Non
         seen = replace(booting, health=replace(booting.health, boot=boot, disks=disks))
         shown = plan(cluster(), observed(seen, seconds=5), before).status.bookie(B0)
         assert shown is not None and shown.disks[0].volume_uid == expected
+
+
+SAID = ("boot_epoch", "last_shutdown", "mode", "limbo_ledgers", "unchecked_ledgers", "version")
+SAID += ("losses_recorded", "pod", "node", "node_boot_id", "tls", "disks")
+
+
+HOST = {"pod": "pod-1", "node": "worker-1", "node_boot_id": "boot-1"}
+TOLD: dict[str, Any] = {"epoch": 2, "reason": "UncleanShutdown", "limbo": 2, "unchecked": 1}
+TOLD |= {"losses_recorded": 1, "version": "1.2", "process_facts": HOST}
+
+
+@pytest.mark.parametrize(
+    "now",
+    [{"health": None}, {"health": None, "process": None}, {"health": Health(Phase.BOOTING, None)}],
+    ids=["unheard", "no process", "no boot yet"],
+)
+def test_what_a_bookie_said_stays_until_it_says_something_else(now: dict[str, Any]) -> None:
+    one, status, shown = bookie(B0, **TOLD), ClusterStatus(), []
+    for seen in (one, replace(one, **now), replace(one, **now)):
+        status = plan(cluster(), observed(seen), status).status
+        shown.append([getattr(status.bookie(B0), name) for name in SAID])
+    assert shown[0] == shown[1] == shown[2]
