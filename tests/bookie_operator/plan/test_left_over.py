@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from bookie.ids import BookieId
 from bookie_operator.model.left_over import LEFT_OVER_MAX, LeftOverStatus
 from bookie_operator.model.status import ClusterStatus
@@ -103,3 +104,13 @@ def test_d9_a_name_that_no_number_of_replicas_brings_back_is_not_listed() -> Non
     assert not listed(with_left(KEPT, BookieId("odd"))) + listed(
         with_left(KEPT, BookieId("bookie-\N{SUPERSCRIPT TWO}"))
     )
+
+
+@pytest.mark.parametrize("claims", [(), CLAIMS])
+@pytest.mark.parametrize("known", [True, False, None])
+def test_d9_no_answer_about_a_cookie_is_no_answer_that_there_is_none(
+    claims: tuple[str, ...], known: bool | None
+) -> None:
+    before = plan(cluster(), with_left(LeftOver(claims, has_cookie=known)), ClusterStatus()).status
+    unheard = with_left(LeftOver(claims, has_cookie=None))
+    assert listed(unheard, before) == before.left_over
