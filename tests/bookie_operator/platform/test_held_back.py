@@ -121,3 +121,18 @@ async def test_settings_that_nobody_knows_any_more_are_those_of_the_spec() -> No
         lab.api.remove(CONFIG_MAP, one["metadata"]["name"])
     lab.api.remove(POD, POD_0)
     assert await started_as_before(lab) == "new:1"
+
+
+@pytest.mark.parametrize("is_going", [True, False])
+async def test_only_a_set_that_stays_is_put_back(is_going: bool) -> None:
+    lab = await held_back()
+
+    def evil(tree: Object) -> None:
+        tree["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z"} if is_going else {}
+        tree["spec"]["template"]["spec"]["containers"][0]["image"] = "evil:1"
+
+    lab.api.edit(STATEFUL_SET, SET_0, evil)
+    lab.platform.noticed(STATEFUL_SET, lab.api.the(STATEFUL_SET, SET_0), is_gone=False)
+    await settled(lab)
+    now = image(lab.api.the(STATEFUL_SET, SET_0)["spec"]["template"])
+    assert now == ("evil:1" if is_going else OLD_IMAGE)
