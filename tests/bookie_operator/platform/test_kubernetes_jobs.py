@@ -19,14 +19,15 @@ from bookie_operator.model.reports import (
     RereplicationReport,
 )
 from bookie_operator.observed import Job, JobKind
-from bookie_operator.plan.actions import LossDecision
+from bookie_operator.plan.actions import LossDecision, StartJob
+from bookie_operator.plan.deadlines import overdue
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import JOB, POD, Kind, Object
-from bookie_operator.platform.kubernetes.jobs import job_of, spark_size
+from bookie_operator.platform.kubernetes.jobs import job_manifest, job_of, spark_size
 from fake_controllers import unscheduled
 from fake_pods import CLEAN_AUDIT, REPAIRED
-from kubernetes_lab import POD_0, Lab, expanded, repair_job
-from operator_scenes import at
+from kubernetes_lab import B0, POD_0, Lab, expanded, repair_job
+from operator_scenes import T0, at, cluster
 
 NAME = "demo-bookie-0-2-1"
 MOVED = {"ledgers": {"moved": 5}, "ledgers_left": 2, "entries_copied": 9, "engine": "inline"}
@@ -318,3 +319,13 @@ async def test_d5_the_bookie_runs_again_after_it() -> None:
     await lab.platform.start_bookie(lab.template())
     lab.controllers.settle()
     assert (await lab.process()).running
+
+
+@pytest.mark.parametrize("kind", JobKind)
+def test_kubernetes_ends_a_job_of_any_kind_right_after_the_planner_would(kind: JobKind) -> None:
+    of = cluster(repair={"deadlineSeconds": 600}, scrub={"deadlineSeconds": 86400})
+    wanted = StartJob("a", kind, "inline", 1, B0, 1, disks=("ledger-0",), decision=DECISION)
+    spec = job_manifest(of, wanted, metadata_url="zk://z:1/ledgers", now=T0)["spec"]
+    after_s = (spec["activeDeadlineSeconds"] - 1, spec["activeDeadlineSeconds"] - 61)
+    job = Job("a", kind, 1, running=True, started_at=T0)
+    assert [overdue(job, of.spec, at(s)) for s in after_s] == ["DeadlineExceeded", None]
