@@ -111,3 +111,16 @@ async def test_a_node_that_does_not_answer_keeps_no_pass_waiting() -> None:
 
 def test_a_log_of_long_lines_is_read_in_bounds() -> None:
     assert BYTES_MAX >= LINES_MAX * 500
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+async def test_what_was_last_said_stays_while_the_log_cannot_be_read(is_refused: bool) -> None:
+    lab = await started()
+    await the_job(lab)
+    if is_refused:
+        lab.api.refuse("log", POD, "a webhook is away")
+    else:
+        lab.api.forbid("log", POD)
+    for _look in range(2):
+        lab.api.now += EVERY
+        assert (await the_job(lab)).progress == FIRST
