@@ -13,6 +13,7 @@ from bookie_operator.model.status import Blocked, ClusterStatus
 from bookie_operator.model.tls import AuthorityStatus, CertificateStatus, TlsStatus
 from clock import Clock
 from operator_scenes import at
+from prometheus_client import generate_latest
 
 Get = Callable[[str], Awaitable[tuple[int, str]]]
 
@@ -178,3 +179,19 @@ async def test_a_first_pass_that_does_not_end_is_stuck(
     clock.now += STUCK_AFTER_S + 1
     code, text = await get("/healthz")
     assert code == 503 and "ns/demo" in text
+
+
+def test_the_figures_are_those_of_the_last_status_alone(clock: Clock) -> None:
+    certificate = CertificateStatus(name="bookie-0", ends=at(5))
+    signs = AuthorityStatus(fingerprint="aa", ends=at(7), signs=True)
+    tls = TlsStatus(certificates=(certificate,), authorities=(signs,))
+    scrub = ScrubStatus(finished_at=at(9), corrupt_found=2)
+    more = {"tls": tls, "scrub": scrub, "audit": audited(missing=1).audit}
+    whole = status("Paused", limbo=1).model_copy(update=more)
+    figures = []
+    for shown in ((ClusterStatus(),), (whole, ClusterStatus())):
+        metrics = OperatorMetrics(clock)
+        for one in shown:
+            metrics.show("ns", "demo", one)
+        figures.append(generate_latest(metrics.registry))
+    assert figures[0] == figures[1]
