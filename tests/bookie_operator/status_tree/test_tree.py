@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import permutations
@@ -11,13 +12,14 @@ import pytest
 from bookie_operator.kubectl.hints import hint_lines, hints
 from bookie_operator.kubectl.limbo import limbo_view
 from bookie_operator.model.audit_status import AuditStatus, ScrubStatus
-from bookie_operator.model.bookie_status import BookieState, BookieStatus
+from bookie_operator.model.bookie_status import BookieState, BookieStatus, RepairState, RepairStatus
 from bookie_operator.model.cluster import BookieCluster, bookie_name
 from bookie_operator.model.drain_status import DrainPhase, DrainStatus, RereplicationStatus
 from bookie_operator.model.status import Blocked, ClusterStatus, LossBudgetStatus
+from bookie_operator.model.undecided import UndecidedLedger, UndecidedStatus
 from bookie_operator.observed import LeftOver
 from bookie_operator.plan.planner import plan
-from bookie_operator.status_tree.tree import cluster_tree
+from bookie_operator.status_tree.tree import cluster_tree, undecided_lines
 from kubectl_lab import cluster_of
 from operator_scenes import cluster, observed
 from rich.console import Console, RenderableType
@@ -270,3 +272,16 @@ def test_a_rollout_is_seen_at_each_bookie() -> None:
     lines = [line for line in text.splitlines() if "has its former settings" in line]
     assert len(lines) == 1 and "bookie-1" in lines[0]
     assert "version 0.2.0  rack /eu-1a" in wide and "version" not in text
+
+
+@pytest.mark.parametrize("ledgers", [1, 5, 6, 7, 30])
+@pytest.mark.parametrize("wide", [True, False])
+def test_every_ledger_that_waits_for_a_person_is_shown_or_counted(ledgers: int, wide: bool) -> None:
+    """A repair names some of them only."""
+    rows = tuple(UndecidedLedger(ledger=n, entry=1) for n in range(min(ledgers, 6)))
+    found = UndecidedStatus(ledgers=ledgers, through=ledgers, first=rows)
+    repair = RepairStatus(episode="bookie-0-2", state=RepairState.FAILED, undecided=found)
+    one = cluster_of("healthy").status.bookies[0].model_copy(update={"repair": repair})
+    *told, last = map(str, undecided_lines(ClusterStatus(bookies=(one,)), wide=wide))
+    more = re.match(r"and (\d+) more ledgers?$", last)
+    assert len(told) + (int(more[1]) if more else 1) == ledgers
