@@ -39,12 +39,17 @@ async def test_every_field_is_documented() -> None:
         assert set(document.get("ledgers", ())) <= told
 
 
+LISTS = ("findings", "blocked", "accepted_losses", "unreadable_ledgers", "misplaced")
+
+
+@pytest.mark.parametrize("name", [*LISTS, "low_ack_quorums", "underreplicated"])
 async def test_people_are_told_how_much_had_no_place_in_the_result(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     for document in await results():
-        assert len(document["findings"]) < ROWS_MAX
-        show_result(document | {"findings_left_out": 1234})
+        rows = document["findings"] if name == "findings" else [{"ledger_id": 7}]
+        assert 0 < len(rows) < ROWS_MAX
+        show_result(document | {name: rows, f"{name}_left_out": 1234})
         assert "\nand 1234 more: see --output json\n" in capsys.readouterr().out
 
 
