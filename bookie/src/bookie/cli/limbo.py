@@ -1,6 +1,6 @@
 """`bookie limbo`: list ledgers of which a bookie may have forgotten entries."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import click
 
@@ -10,6 +10,7 @@ from bookie.errors import BadRequestError
 from bookie.exit_codes import Exit
 from bookie.ids import BookieId
 from bookie.protocol.status import Status
+from bookie.repair.look.bookie_control import Marks
 from bookie.repair.look.grpc_control import GrpcControl
 
 
@@ -34,7 +35,7 @@ def limbo(metadata: str, output: str, bookies: tuple[str, ...], unchecked: bool)
             chosen = sorted(known) if not bookies else _chosen(bookies, known)
             control = GrpcControl(store)
             try:
-                return [row for bookie in chosen for row in await _marks_of(control, bookie)]
+                return [row for bookie in chosen for row in await marks_of(control, bookie)]
             finally:
                 await control.close()
 
@@ -61,7 +62,14 @@ def _chosen(bookies: tuple[str, ...], known: set[BookieId]) -> list[BookieId]:
     return [BookieId(bookie) for bookie in bookies]
 
 
-async def _marks_of(control: GrpcControl, bookie: BookieId) -> list[dict[str, Any]]:
+class _MarkControl(Protocol):
+    """What knows the marks of a bookie."""
+
+    async def list_marks(self, bookie_id: BookieId) -> Marks: ...
+
+
+async def marks_of(control: _MarkControl, bookie: BookieId) -> list[dict[str, Any]]:
+    """A row for each mark, and one more where not all are known."""
     found = await control.list_marks(bookie)
     rows: list[dict[str, Any]] = [
         {
