@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 from bookie.errors import BadRequestError, UndecidableError
-from bookie.ids import BookieId, EntryId
+from bookie.ids import BookieId, EntryId, LedgerId
+from bookie.metadata.store import Versioned
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.protocol.recovery import ACCEPTED_LOSS_KEY
 from bookie.repair.jobs.audit_job import AuditRequest, audit
@@ -89,6 +90,21 @@ async def test_refused_while_a_control_plane_is_silent(lab: RepairLab) -> None:
     with pytest.raises(UndecidableError, match="merely away"):
         await accept(lab, ledger)
     assert lab.control.lost == {}
+
+
+async def test_the_members_of_now_are_asked_and_record_it(lab: RepairLab) -> None:
+    """Its writer replaced bookie 2 while the command began."""
+    ledger, read = await forgotten_tail(lab), lab.store.read_ledger
+
+    async def late(ledger_id: LedgerId) -> Versioned[LedgerMetadata]:
+        found = await read(ledger_id)
+        lab.store.read_ledger = read  # type: ignore[method-assign]
+        await lab.moves_on(ledger_id, 5, 0, 1, 3)
+        return found
+
+    lab.store.read_ledger = late  # type: ignore[method-assign]
+    decision = await accept(lab, ledger)
+    assert decision.recorded_on == (lab.ids[0], lab.ids[1], lab.ids[3])
 
 
 async def test_a_copy_that_turned_up_is_recovered_instead(lab: RepairLab) -> None:
