@@ -11,14 +11,16 @@ from bookie_operator.__main__ import main
 from bookie_operator.local import up
 from bookie_operator.local.waiting import lacking
 from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.condition_types import Condition
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.plan.planner import plan
 from bookie_operator.platform.folders import LocalFolders, operator_lock, write_json
 from click.testing import CliRunner
 from fake_processes import pausing
-from operator_scenes import bookie, cluster, observed
+from operator_scenes import at, bookie, cluster, observed
 
 REACHED_AT = 1000.0
+WANTED = {"LimboPresent": "False", "RepairRunning": "False", "DurabilityVerified": "True"}
 LONG_AGO = {BookieId(f"bookie-{n}"): 10.0 for n in range(4)}
 
 
@@ -89,3 +91,14 @@ def test_detached_the_status_of_an_operator_before_is_not_waited_for(tmp_path: P
         assert up._ready(folders, os.getpid()) is None
         write_json(folders.status_file, told().as_dict())
         assert up._ready(folders, os.getpid()) is not None
+
+
+@pytest.mark.parametrize("kind", WANTED)
+@pytest.mark.parametrize("word", [None, "True", "False", "Unknown"])
+def test_of_a_condition_only_the_wanted_word_is_enough(kind: str, word: str | None) -> None:
+    of, facts = told(), {"reason": "Why", "last_transition_time": at(0)}
+    said = () if word is None else (Condition(type=kind, status=word, **facts),)
+    status = of.status.model_copy(update={"conditions": said})
+    whole = of.model_copy(update={"status": status})
+    missing = lacking(whole, LONG_AGO, reached_at=REACHED_AT)
+    assert any(one.startswith(kind) for one in missing) is (word != WANTED[kind])
