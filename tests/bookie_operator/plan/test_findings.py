@@ -10,7 +10,14 @@ from bookie_operator.model.audit_status import (
     LastCopies,
     ScrubStatus,
 )
-from bookie_operator.plan.findings import NAMED_MAX, findings_text, verified_text
+from bookie_operator.model.drain_status import RereplicationStatus
+from bookie_operator.plan.findings import (
+    NAMED_MAX,
+    findings_text,
+    rereplication_text,
+    scrub_text,
+    verified_text,
+)
 from operator_scenes import at
 
 FIGURES = AuditStatus(
@@ -64,3 +71,16 @@ def test_a_few_are_named_and_that_there_are_more(count: int, more: str) -> None:
 
 def test_a_clean_audit_names_nothing() -> None:
     assert "first ledgers" not in held(["b-0"], [9], clean=True)
+
+
+@pytest.mark.parametrize("why", ["", "a bookie is away"])
+def test_what_is_left_of_a_re_replication_or_a_scrub_is_said_in_every_figure(why: str) -> None:
+    more = f": {why}" if why else ""
+    done = RereplicationStatus(
+        bookie="b-1", ledgers_left=3, blocked=2, marks_found=9, marks_cleared=4, message=why
+    )
+    words = f"the re-replication of b-1 left 3 ledgers, 2 blocked and 5 marks{more}"
+    assert rereplication_text(done) == words
+    scrub = ScrubStatus(entries=90, corrupt_found=5, corrupt_replaced=1, blocked=2, message=why)
+    words = "the scrub of 90 entries found 5 corrupt copies; 4 of them are left, 2 ledgers were"
+    assert scrub_text(scrub) == f"{words} not finished{more}"
