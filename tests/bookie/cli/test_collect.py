@@ -111,3 +111,16 @@ async def test_who_decided_is_shown() -> None:
     assert told.output == "no decisions\n"
     told = await asked(Collecting(""), "decisions", "--bookie", "bookie-7")
     assert told.exit_code == 2 and "expected one of bookie-0" in told.output
+
+
+@pytest.mark.parametrize("plan_id", ["", "plan-1"])
+async def test_decisions_are_not_all_known_while_a_bookie_is_silent(plan_id: str) -> None:
+    """Whether or not another one has any."""
+    url = f"memory://collect-{next(NUMBERS)}"
+    async with served(Collecting(plan_id), url):
+        store = MemoryStore(named_cluster(url.removeprefix("memory://")))
+        await store.register(BookieInfo(BookieId("bookie-1"), ()))
+        command = ["decisions", "--metadata", url]
+        told = await asyncio.to_thread(CliRunner().invoke, main, command)
+    assert told.exit_code == 4 and "not everything is known (bookie-1: " in told.stderr
+    assert ("ann" in told.stdout) is bool(plan_id)
