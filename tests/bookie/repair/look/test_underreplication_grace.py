@@ -1,8 +1,10 @@
 """Which marks excuse their ledgers, and which are findings, read one by one or in pages."""
 
 import pytest
+from bookie.errors import MetadataFormatError
 from bookie.ids import LedgerId
-from bookie.metadata.memory import MemoryCluster, MemoryStore
+from bookie.metadata.memory import MemoryCluster, MemoryStore, MemoryUnderreplication
+from bookie.metadata.underreplication import UnderreplicationMark
 from bookie.repair.look import underreplication_grace as module
 from bookie.repair.look.underreplication_grace import ONE_BY_ONE_MAX, Grace
 
@@ -43,3 +45,26 @@ async def test_of_old_marks_the_oldest_are_listed_first_and_all_are_counted(
     assert [mark.ledger_id for mark in found.oldest] == [i for _, i in sorted(old)][:named_max]
     ages = [row["age_s"] for row in found.json(NOW_MS)]
     assert ages == [-step * GRACE_MS // 1000 for step, _ in sorted(old)][:named_max]
+
+
+class OneBroken(MemoryUnderreplication):
+    """The mark of ledger 1 has no time."""
+
+    async def read_mark(self, ledger_id: LedgerId) -> UnderreplicationMark | None:
+        if ledger_id == 1:
+            raise MetadataFormatError("it has no time")
+        return await super().read_mark(ledger_id)
+
+
+class StoreOfOneBroken(MemoryStore):
+    @property
+    def underreplication(self) -> OneBroken:
+        return OneBroken(self)
+
+
+async def test_a_mark_that_nobody_can_read_excuses_nothing() -> None:
+    store = StoreOfOneBroken(MemoryCluster())
+    for ledger_id in (LedgerId(0), LedgerId(1)):
+        await store.underreplication.mark(ledger_id, [], now_ms=NOW_MS)
+    grace = Grace(store, GRACE_MS, NOW_MS)
+    assert await grace.excused([LedgerId(0), LedgerId(1)]) == {0}
