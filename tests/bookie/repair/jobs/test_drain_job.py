@@ -85,6 +85,16 @@ async def test_a_drained_ledger_reads_back_with_the_bookie_gone(lab: DrainLab) -
         assert await lab.read_all(ledger.ledger_id) == [payload(i) for i in range(20)]
 
 
+async def test_no_ledger_moves_to_a_bookie_that_does_not_answer(lab: DrainLab) -> None:
+    """By preference half of them would."""
+    for _ in range(8):
+        await lab.ledger(entries=2, last=1)
+    lab.control.unreachable.add(lab.ids[3])
+    result = await lab.drain(0)
+    assert (len(await lab.names(3)), len(await lab.names(4))) == (0, 8)
+    assert result["unreachable"] == [lab.ids[3]]
+
+
 async def test_copies_are_synced_before_the_metadata_names_them(lab: DrainLab) -> None:
     ledger = await lab.ledger(entries=10, last=9)
     await lab.drain(0)
