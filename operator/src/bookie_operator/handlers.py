@@ -55,9 +55,11 @@ STOP_S: Final = 30.0
 ENDING_S: Final = 2.0
 """How long kopf waits for a loop that has to end, before it looks again after STOP_S only."""
 DEFECT_S: Final = 30.0
+"""Wait after a defect, which is logged, until the loop of the cluster begins again."""
 TAKE_DOWN_DELAY_S: Final = 1.0
+"""Between two looks whether the bookies of a deleted cluster have stopped."""
 TAKE_DOWN_LOOKS: Final = 60
-"""Seconds before kopf calls again after an error, which it logs."""
+"""So many before kopf logs that they have not, and calls again."""
 
 PARTS: Final = (POD, CLAIM, JOB)
 """A change of these says "look again", no more."""

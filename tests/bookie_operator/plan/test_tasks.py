@@ -179,14 +179,14 @@ def test_a_job_that_has_ended_counts_though_its_name_is_asked_for_again(kind: Jo
 
 
 @pytest.mark.parametrize(
-    ("one", "missing", "phase", "words"),
+    ("one", "fewer", "phase", "words"),
     [
         (bookie(B0), 0, "Succeeded", "nothing is in limbo on bookie-0"),
         (
             bookie(B0),
             6,
             "Succeeded",
-            "nothing is in limbo on bookie-0, but the last audit found 6 missing copies: "
+            "nothing is in limbo on bookie-0, but the last audit found 6 copies missing or wrong: "
             "`kubectl bookie repair` without a bookie makes them again",
         ),
         (bookie(B0, phase=Phase.BOOTING), 0, "Pending", ""),
@@ -194,9 +194,10 @@ def test_a_job_that_has_ended_counts_though_its_name_is_asked_for_again(kind: Jo
     ],
 )
 def test_a_repair_of_a_bookie_without_limbo_has_nothing_to_do(
-    one: Bookie, missing: int, phase: str, words: str
+    one: Bookie, fewer: int, phase: str, words: str
 ) -> None:
-    status = after(KINDS[JobKind.REPAIR], one, audit=AuditStatus(missing=missing))
+    """`fewer`: entries with fewer copies than they should have."""
+    status = after(KINDS[JobKind.REPAIR], one, audit=AuditStatus(below_write_quorum=fewer))
     assert (status.phase, status.message) == (phase, words)
 
 

@@ -207,11 +207,11 @@ def _next_job(pass_: Pass, task: BookieTask, kind: JobKind) -> str:
 def _no_limbo(one: Judged, audit: AuditStatus) -> str:
     """The message of a repair that cleared limbo: copies may still be missing outside of limbo."""
     word = f"nothing is in limbo on {one.bookie.id}"
-    if not can_be_mended(audit):
+    if not (found := can_be_mended(audit)):
         return word
     return (
-        f"{word}, but the last audit found {audit.missing} missing copies: `kubectl bookie repair` "
-        "without a bookie makes them again"
+        f"{word}, but the last audit found {found} copies missing or wrong: `kubectl bookie "
+        "repair` without a bookie makes them again"
     )
 
 
