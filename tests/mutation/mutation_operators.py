@@ -12,7 +12,7 @@ types that has a name.
 """
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -73,13 +73,18 @@ class Mutant:
         return f"{self.file}:{self.line}"
 
 
-def mutants_of(module: str, file: str, text: str) -> list[Mutant]:
-    """Every mutant of a module, in the order of its lines; those of equal text once."""
+def mutants_of(
+    module: str, file: str, text: str, *, functions: Collection[str] | None = None
+) -> list[Mutant]:
+    """Every mutant of a module, in the order of its lines; those of equal text once. `functions`:
+    only these are mutated, since each mutant costs as much as its whole file is long."""
     wrapper = MetadataWrapper(cst.parse_module(text))
     planter = _Planter()
     wrapper.visit(planter)
     found: dict[str, Mutant] = {}
     for plant in sorted(planter.plants, key=lambda plant: plant.at.start.line):
+        if functions is not None and plant.function not in functions:
+            continue
         mutated = _replaced(wrapper.module, text, plant)
         if mutated != text and mutated not in found and _compiles(mutated):
             lines = tuple(range(plant.statement.start.line, plant.statement.end.line + 1))
