@@ -176,7 +176,7 @@ class TestOnDemand:
     def test_nothing_in_limbo_is_not_said_over_missing_copies(self) -> None:
         one: BookieTask = task("repair", "one", bookie=B0)
         made = after(audited(MISSING), tasks=(one,), of=cluster(audit={"onFindings": "Report"}))
-        assert "6 missing copies" in made.tasks["one"].message
+        assert "6 copies missing or wrong" in made.tasks["one"].message
 
 
 class TestDisturbances:
