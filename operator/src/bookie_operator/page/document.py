@@ -17,7 +17,6 @@ from bookie_operator.page.script import SCRIPT
 from bookie_operator.page.shown import Shown, Unreadable
 from bookie_operator.page.style import STYLE
 from bookie_operator.page.timeline import timeline
-from bookie_operator.status_tree.last_look import look_lines
 from bookie_operator.status_tree.tree import (
     blocked_lines,
     condition_lines,
@@ -103,9 +102,8 @@ def _article(one: Shown, now: datetime) -> str:
 def _cluster(cluster: BookieCluster, now: datetime) -> str:
     status = cluster.status
     bookies = bookies_table(status, id_of=_id_of(cluster), now=now)
-    conditions = [*look_lines(status, now), *condition_lines(status, now)]
     parts = [
-        _section("Conditions", list_of(conditions)),
+        _section("Conditions", list_of(condition_lines(status, now))),
         _section("Bookies", bookies if status.bookies else "<p>none reported yet</p>"),
     ]
     if waiting := undecided_lines(status, wide=True):

@@ -65,8 +65,7 @@ def cluster_tree(cluster: BookieCluster, *, now: datetime, wide: bool = False) -
     """`wide`: every disk of every bookie, processes and control planes."""
     status = cluster.status
     tree = Tree(headline(cluster), guide_style="dim")
-    conditions = (*look_lines(status, now), *condition_lines(status, now))
-    for line in (*conditions, *facts(cluster), *work(status, now)):
+    for line in (*condition_lines(status, now), *facts(cluster), *work(status, now)):
         tree.add(line)
     bookies = tree.add(Text("bookies", "bold"))
     for bookie in status.bookies:
@@ -93,12 +92,13 @@ def cluster_tree(cluster: BookieCluster, *, now: datetime, wide: bool = False) -
 
 
 def condition_lines(status: ClusterStatus, now: datetime) -> list[Text]:
-    """Rows for the conditions that are worth showing."""
-    return [
+    """Rows for the conditions that are worth showing; first, if so, that they are not of now."""
+    shown = [
         _condition(condition, status=status, now=now)
         for condition in status.conditions
         if _matters(condition)
     ]
+    return [*look_lines(status, now), *shown]
 
 
 def facts(cluster: BookieCluster) -> list[Text]:
