@@ -40,6 +40,20 @@ async def refused(lab: ServerLab, words: str) -> None:
 # ---- calm ---------------------------------------------------------------------------------------
 
 
+def store_hangs(lab: ServerLab, *, at: str = "") -> asyncio.Event:
+    """The metadata store does not answer any more, or not this request; the event tells that it
+    was asked."""
+    reached = asyncio.Event()
+
+    async def hang(name: str) -> None:
+        if at in ("", name):
+            reached.set()
+            await asyncio.Event().wait()
+
+    lab.metadata.before = hang
+    return reached
+
+
 async def test_a_clean_life_leaves_no_marker_and_no_registration(server: ServerLab) -> None:
     assert all(markers(server))
     assert await server.stop() is ExitCode.CLEAN
@@ -105,14 +119,7 @@ async def test_a_stop_during_the_boot_is_clean_and_keeps_the_older_markers(
 ) -> None:
     await idle_server.start()
     await idle_server.kill()
-    reached = asyncio.Event()
-
-    async def hang(name: str) -> None:
-        if name == "ledger_ids":
-            reached.set()
-            await asyncio.Event().wait()
-
-    idle_server.metadata.before = hang
+    reached = store_hangs(idle_server, at="ledger_ids")
     idle_server.begin()
     await reached.wait()
     assert await idle_server.stop() is ExitCode.CLEAN
@@ -157,13 +164,7 @@ async def test_a_stop_while_the_metadata_store_is_away_ends_it(idle_server: Serv
 async def test_a_stop_does_not_wait_for_a_metadata_store_that_hangs(
     idle_server: ServerLab,
 ) -> None:
-    reached = asyncio.Event()
-
-    async def hang(_name: str) -> None:
-        reached.set()
-        await asyncio.Event().wait()
-
-    idle_server.metadata.before = hang
+    reached = store_hangs(idle_server)
     idle_server.begin()
     await reached.wait()
     assert await idle_server.stop() is ExitCode.CLEAN
@@ -197,15 +198,9 @@ async def test_a_second_bookie_boots_once_the_first_has_ended(idle_server: Serve
 async def test_a_bookie_that_got_its_folders_is_refused_no_more_whatever_it_waits_for(
     idle_server: ServerLab,
 ) -> None:
-    reached = asyncio.Event()
-
-    async def hang(_name: str) -> None:
-        reached.set()
-        await asyncio.Event().wait()
-
     for directory in idle_server.directories:
         directory.mkdir(parents=True, exist_ok=True)
-    idle_server.metadata.before = hang
+    reached = store_hangs(idle_server)
     with FolderLock(idle_server.directories):
         bookie = idle_server.begin()
         await idle_server.until(lambda: bookie.state.phase is Phase.REFUSED)
