@@ -67,6 +67,16 @@ async def test_a_refusal_that_is_over_is_shown_no_more(metrics: OperatorMetrics,
     assert "Paused" not in (await get("/metrics"))[1]
 
 
+async def test_a_condition_that_nobody_knows_is_not_shown_as_false(
+    metrics: OperatorMetrics, get: Get
+) -> None:
+    unknown = Condition(
+        type="SpaceLow", status="Unknown", reason="Silent", last_transition_time=at(0)
+    )
+    metrics.show("ns", "demo", ClusterStatus(conditions=(unknown,)))
+    assert 'type="SpaceLow"} -1.0' in (await get("/metrics"))[1]
+
+
 async def test_a_condition_that_the_status_has_no_more_is_shown_no_more(
     metrics: OperatorMetrics, get: Get
 ) -> None:

@@ -225,6 +225,40 @@ def test_another_server_with_figures_of_these_names_rings_no_bell(
     judged(promtool, rule_file, WELL | foreign, [])
 
 
+UNKNOWN_NOW: Final = {
+    "MetadataRolledBack": "BookieMetadataRolledBack",
+    "CollectionHeld": "BookieCollectionHeld",
+    "SpaceLow": "BookieSpaceLow",
+}
+"""Conditions that go from True to Unknown when bookies fall silent, and their alerts."""
+
+
+@pytest.mark.parametrize(("kind", "alert"), sorted(UNKNOWN_NOW.items()))
+def test_silence_of_bookies_ends_no_alarm_and_raises_none(
+    promtool: str, rule_file: Path, kind: str, alert: str
+) -> None:
+    [name] = condition(kind)
+    judged(promtool, rule_file, WELL | {name: "1x60 -1x100"}, [alert])
+    judged(promtool, rule_file, WELL | {name: "1x60 -1x30 0x100"}, [])
+    judged(promtool, rule_file, WELL | {name: "1x60 stale"}, [])
+    judged(promtool, rule_file, WELL | {name: "0x60 -1x100"}, [])
+
+
+def test_another_pod_of_the_operator_goes_on_with_an_alarm(promtool: str, rule_file: Path) -> None:
+    [name] = condition("SpaceLow")
+    first, second = (name.replace("}", f',pod="{pod}"}}') for pod in "ab")
+    rest = {one: values for one, values in WELL.items() if one != name}
+    judged(
+        promtool, rule_file, rest | {first: "1x60 stale", second: "_x61 -1x90"}, ["BookieSpaceLow"]
+    )
+    judged(promtool, rule_file, rest | {first: "1x60 stale", second: "_x61 0x90"}, [])
+
+
+def test_certificates_of_which_nobody_knows_are_an_alarm(promtool: str, rule_file: Path) -> None:
+    series = WELL | condition("CertificatesValid", -1)
+    judged(promtool, rule_file, series, ["BookieCertificatesInvalid"])
+
+
 def test_every_alert_is_tried_and_has_a_page() -> None:
     names = sorted(rule["alert"] for rule in alert_rules())
     assert names == sorted(SICK)

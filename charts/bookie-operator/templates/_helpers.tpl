@@ -132,3 +132,11 @@ capabilities:
 {{- define "bookie-operator.decides" -}}
 {{- if and .Values.decisions.enabled (semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version) }}true{{ end }}
 {{- end }}
+
+{{- /* The condition is True, or nobody knows any more whether it still is: silence ends no alarm.
+       Series of an operator's pods differ in their labels, hence the comparison by cluster. */ -}}
+{{- define "bookie-operator.lastKnownTrue" -}}
+{{- $condition := printf "bookie_operator_condition{type=%q}" . -}}
+max by (namespace, cluster, type) (max_over_time({{ $condition }}[1d])) == 1
+and on (namespace, cluster) {{ $condition }} != 0
+{{- end }}

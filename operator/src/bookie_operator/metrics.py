@@ -21,6 +21,8 @@ STUCK_AFTER_S: Final = 300.0
 AUTHORITY: Final = "ca"
 """Label value for the end of the authority that signs."""
 _CLUSTER: Final = ("namespace", "cluster")
+_OF_CONDITION: Final = {"True": 1, "False": 0, "Unknown": -1}
+"""Value of a condition: an alert on 0 must not take what nobody knows for a no."""
 
 
 class OperatorMetrics:
@@ -37,7 +39,9 @@ class OperatorMetrics:
         self._leads.set(1)
         self._limbo = self._gauge("limbo_ledgers", "Ledgers in limbo")
         self._unchecked = self._gauge("unchecked_ledgers", "Ledgers with unchecked entries")
-        self._condition = self._gauge("condition", "1 while the condition is True", "type")
+        self._condition = self._gauge(
+            "condition", "1 while the condition is True, 0 if False, -1 if Unknown", "type"
+        )
         self._created = self._gauge("cluster_created_timestamp_seconds", "Creation of the cluster")
         self._last_pass = self._gauge(
             "last_pass_timestamp_seconds", "End of the last successful pass"
@@ -101,8 +105,8 @@ class OperatorMetrics:
         self._unchecked.labels(namespace, cluster).set(status.limbo.unchecked)
         _drop(self._condition, namespace, cluster)
         for condition in status.conditions:
-            is_true = condition.status == "True"
-            self._condition.labels(namespace, cluster, condition.type).set(is_true)
+            value = _OF_CONDITION[condition.status]
+            self._condition.labels(namespace, cluster, condition.type).set(value)
         _drop(self._blocked, namespace, cluster)
         for predicate in {refused.predicate for refused in status.blocked}:
             count = sum(refused.predicate == predicate for refused in status.blocked)
