@@ -30,10 +30,9 @@ def functions(tree: ast.AST) -> Iterator[tuple[str, int]]:
             yield node.name, (node.end_lineno or 0) - body[0].lineno + 1
 
 
-def classes(text: str) -> Iterator[tuple[str, int, int]]:
-    """Name, lines of code and methods of each class."""
-    code = code_lines(text)
-    for node in ast.walk(ast.parse(text)):
+def classes(tree: ast.AST, code: set[int]) -> Iterator[tuple[str, int, int]]:
+    """Name, lines of code (of those in `code`) and methods of each class."""
+    for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
             lines = len(code & set(range(node.lineno, (node.end_lineno or 0) + 1)))
             methods = [
@@ -60,12 +59,12 @@ def test_no_package_that_a_registry_has_is_kept_here() -> None:
 @pytest.mark.parametrize("path", list(modules()), ids=lambda p: str(p.relative_to(ROOT)))
 def test_module_keeps_the_house_limits(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    tree = ast.parse(text)
-    assert len(code_lines(text)) <= LINES_MAX
+    tree, code = ast.parse(text), code_lines(text)
+    assert len(code) <= LINES_MAX
     assert ast.get_docstring(tree) or text.count("\n") <= 1, "a module docstring places the file"
     long = [(name, lines) for name, lines in functions(tree) if lines > FUNCTION_LINES_MAX]
     assert not long
-    large = [one for one in classes(text) if one[1] > CLASS_LINES_MAX or one[2] > METHODS_MAX]
+    large = [one for one in classes(tree, code) if one[1] > CLASS_LINES_MAX or one[2] > METHODS_MAX]
     assert not large
 
 
@@ -82,12 +81,22 @@ def imported_roots(tree: ast.AST) -> Iterator[str]:
             yield node.module.split(".")[0]
 
 
+@pytest.fixture(scope="module")
+def roots() -> dict[Path, set[str]]:
+    """What each module imports, by the first part of its name."""
+    return {
+        path: set(imported_roots(ast.parse(path.read_text(encoding="utf-8")))) for path in modules()
+    }
+
+
 @pytest.mark.parametrize("client", sorted(IMPORTERS))
-def test_a_third_party_client_has_its_own_importing_modules(client: str) -> None:
+def test_a_third_party_client_has_its_own_importing_modules(
+    client: str, roots: dict[Path, set[str]]
+) -> None:
     strays = [
         str(path)
-        for path in modules()
-        if client in imported_roots(ast.parse(path.read_text(encoding="utf-8")))
+        for path, imported_by in roots.items()
+        if client in imported_by
         and not any(allowed in path.as_posix() for allowed in IMPORTERS[client])
     ]
     assert not strays
