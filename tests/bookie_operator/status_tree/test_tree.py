@@ -7,22 +7,32 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import permutations
 from pathlib import Path
+from typing import Final
 
 import pytest
 from bookie_operator.kubectl.hints import hint_lines, hints
 from bookie_operator.kubectl.limbo import limbo_view
-from bookie_operator.model.audit_status import AuditStatus, ScrubStatus
+from bookie_operator.model.audit_status import AuditStatus, MendStatus, ScrubStatus
 from bookie_operator.model.bookie_status import BookieState, BookieStatus, RepairState, RepairStatus
 from bookie_operator.model.cluster import BookieCluster, bookie_name
+from bookie_operator.model.condition_types import Condition
 from bookie_operator.model.drain_status import DrainPhase, DrainStatus, RereplicationStatus
+from bookie_operator.model.incidents import IncidentOutcome
 from bookie_operator.model.status import Blocked, ClusterStatus, LossBudgetStatus
 from bookie_operator.model.undecided import UndecidedLedger, UndecidedStatus
 from bookie_operator.observed import LeftOver
 from bookie_operator.plan.planner import plan
-from bookie_operator.status_tree.tree import cluster_tree, undecided_lines
+from bookie_operator.status_tree.bookies import repair_text
+from bookie_operator.status_tree.tree import (
+    cluster_tree,
+    condition_lines,
+    incident_line,
+    undecided_lines,
+)
 from kubectl_lab import cluster_of
 from operator_scenes import cluster, observed
 from rich.console import Console, RenderableType
+from rich.segment import Segment
 
 GOLDEN = Path(__file__).parent / "golden"
 WIDTH = 100
@@ -39,6 +49,18 @@ def plain(*views: RenderableType) -> str:
         screen.print(view)
     assert isinstance(screen.file, io.StringIO)
     return "".join(f"{line.rstrip()}\n" for line in screen.file.getvalue().splitlines())
+
+
+def styled(view: RenderableType) -> str:
+    """The same with the style of each piece: `<yellow:Limbo>`. The guides of the tree have none."""
+    screen = Console(file=io.StringIO(), width=WIDTH)
+    lines = screen.render_lines(view, pad=False)
+    return "".join("".join(map(piece, line)).rstrip() + "\n" for line in lines)
+
+
+def piece(part: Segment) -> str:
+    style = str(part.style or "")
+    return part.text if style.startswith("not ") or not style else f"<{style}:{part.text}>"
 
 
 def golden(name: str, text: str) -> None:
@@ -63,6 +85,12 @@ def with_status(cluster: BookieCluster, **changes: object) -> BookieCluster:
 )
 def test_a_cluster_is_shown_as_in_its_golden_file(name: str, seconds: float) -> None:
     golden(name, shown(cluster_of(name), seconds))
+
+
+@pytest.mark.parametrize(("name", "seconds"), [("limbo", 617), ("blocked", 1120)])
+def test_what_is_out_of_the_ordinary_is_seen_by_its_colour(name: str, seconds: float) -> None:
+    tree = cluster_tree(cluster_of(name), now=moment(seconds), wide=True)
+    golden(f"{name}-styles", styled(tree))
 
 
 def test_wide_shows_every_disk_and_process() -> None:
@@ -236,6 +264,129 @@ def test_the_loss_budget_says_why_it_is_what_it_is_and_what_helps() -> None:
     assert "budget      not known yet" in silent
 
 
+@pytest.mark.parametrize(("seconds", "told"), [(1, "next is due"), (0, "next in 1s")])
+def test_a_repair_is_due_once_its_moment_has_come(seconds: float, told: str) -> None:
+    wait = {"state": RepairState.FAILED, "next_attempt_at": moment(1)}
+    repair = RepairStatus(episode="bookie-0-2", **wait)  # type: ignore[arg-type]
+    assert repair_text(repair, moment(seconds)).plain == f"failed, {told}"
+
+
+@pytest.mark.parametrize(
+    ("mend", "told"),
+    [
+        ({"running": True, "progress": "7 ledgers"}, "none has finished; one runs: 7 ledgers"),
+        (
+            {
+                "finished_at": moment(0),
+                "clean": False,
+                "ledgers": 7,
+                "entries_copied": 5,
+                "blocked": 2,
+            },
+            "60s ago  with findings  7 ledgers: 5 entries copied, 2 ledgers not mended",
+        ),
+    ],
+)
+def test_the_last_mend_is_shown(mend: dict[str, object], told: str) -> None:
+    status = MendStatus.model_validate({"attempt": 1} | mend)
+    assert f"last mend  {told}\n" in shown(with_status(cluster_of("healthy"), mend=status), 60)
+
+
+@pytest.mark.parametrize("later", [{"running": True}, {"failures": 1}])
+def test_why_a_re_replication_was_refused_is_not_said_of_the_one_after(
+    later: dict[str, object],
+) -> None:
+    status = RereplicationStatus.model_validate(
+        {"attempt": 2, "message": "b is registered"} | later
+    )
+    text = shown(with_status(cluster_of("healthy"), rereplication=status), 60)
+    assert text.count("b is registered") == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"is_running": True, "next_attempt_at": moment(90)}, "attempt 2 runs\n"),
+        ({"next_attempt_at": moment(90)}, "attempt 2, next in 60s\n"),
+        ({"next_attempt_at": moment(30)}, "attempt 2\n"),
+        ({"next_attempt_at": moment(0)}, "attempt 2\n"),
+    ],
+)
+def test_a_drain_says_when_its_next_attempt_is_unless_one_runs(
+    change: dict[str, object], told: str
+) -> None:
+    rest = {"bookie": "bookie-3", "phase": "Draining", "started_at": moment(0), "attempt": 2}
+    drain = DrainStatus.model_validate(rest | change)
+    assert told in shown(with_status(cluster_of("healthy"), drain=drain), 30)
+
+
+@pytest.mark.parametrize(("phase", "style"), [("Held", "yellow"), ("Draining", "cyan")])
+def test_a_drain_that_is_held_is_seen_by_its_colour(phase: str, style: str) -> None:
+    drain = DrainStatus(bookie="bookie-3", phase=DrainPhase(phase), started_at=moment(0))
+    tree = cluster_tree(with_status(cluster_of("healthy"), drain=drain), now=moment(30))
+    assert f"<{style}:{phase.lower()}>" in styled(tree)
+
+
+def test_open_incidents_are_shown_and_the_last_three_that_are_over() -> None:
+    [one] = cluster_of("limbo").status.incidents
+    over = [IncidentOutcome.CLEARED, IncidentOutcome.SUPERSEDED] * 2
+    outcomes = [IncidentOutcome.OPEN, *over, IncidentOutcome.OPEN]
+    incidents = tuple(
+        one.model_copy(update={"bookie": f"b{n}", "outcome": outcome})
+        for n, outcome in enumerate(outcomes)
+    )
+    text = shown(with_status(cluster_of("limbo"), incidents=incidents), 617)
+    _head, _title, below = text.partition("incidents")
+    assert re.findall(r"\b(b\d)  Unclean", below) == ["b0", "b2", "b3", "b4", "b5"]
+
+
+def test_reasons_of_an_end_and_of_an_engine_are_shown_while_an_incident_is_open() -> None:
+    [one] = cluster_of("limbo").status.incidents
+    known = {
+        "cause": "OOMKilled",
+        "cause_message": "137",
+        "engine": "inline",
+        "engine_reason": "few",
+    }
+    is_open, over = (
+        incident_line(one.model_copy(update=known | {"outcome": outcome}), moment(617)).plain
+        for outcome in (IncidentOutcome.OPEN, IncidentOutcome.CLEARED)
+    )
+    assert "(OOMKilled: 137)" in is_open and "engine inline (few)" in is_open
+    assert "(OOMKilled)" in over and over.endswith("engine inline")
+
+
+SUMMARY: Final = "its copies: bookie-1 waits"
+
+
+@pytest.mark.parametrize("kind", ["Degraded", "RepairStalled"])
+@pytest.mark.parametrize(
+    "by", ["nobody", "another condition", "the bookie", "its repair", "blocked"]
+)
+def test_a_summary_is_spelled_out_unless_what_it_says_is_shown_below(kind: str, by: str) -> None:
+    healthy = cluster_of("healthy")
+    said = {by: "bookie-1 waits"}
+    repair = RepairStatus(episode="x-2", state="Failed", message=said.get("its repair", ""))
+    one = healthy.status.bookies[0].model_copy(
+        update={"message": said.get("the bookie", ""), "repair": repair}
+    )
+    limbo = said_by("LimboPresent", said.get("another condition", ""))
+    refused = Blocked(
+        action="Restart", predicate="Paused", since=moment(0), message=said.get("blocked", "")
+    )
+    status = ClusterStatus(
+        bookies=(one,), conditions=(said_by(kind, SUMMARY), limbo), blocked=(refused,)
+    )
+    lines = map(str, condition_lines(status, moment(60)))
+    assert any(SUMMARY in line for line in lines) is (by == "nobody")
+
+
+def said_by(kind: str, message: str) -> Condition:
+    return Condition(
+        type=kind, status="True", reason="Why", message=message, last_transition_time=moment(0)
+    )
+
+
 @pytest.mark.parametrize("since", list(permutations((10, 40, 70))))
 def test_what_is_refused_to_several_is_shown_once_since_the_first(since: tuple[int, ...]) -> None:
     blocked = tuple(
@@ -285,3 +436,4 @@ def test_every_ledger_that_waits_for_a_person_is_shown_or_counted(ledgers: int, 
     *told, last = map(str, undecided_lines(ClusterStatus(bookies=(one,)), wide=wide))
     more = re.match(r"and (\d+) more ledgers?$", last)
     assert len(told) + (int(more[1]) if more else 1) == ledgers
+    assert len(told) <= (6 if wide else 5)
