@@ -17,7 +17,9 @@ CONTEXT, OPTION = click.Context(click.Command("x")), click.Option(["--timeout"])
         (2820, "47m"),
         (10800, "3h"),
         (18600, "5h10m"),
+        (28860, "8h"),
         (172799, "47h"),
+        (172800, "2d"),
         (259200, "3d"),
     ],
 )
@@ -26,7 +28,8 @@ def test_a_span_is_as_precise_as_it_is_short(seconds: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("90", 90), ("1.5m", 90), ("1h", 3600), (None, None)]
+    ("text", "seconds"),
+    [("90", 90), ("9s", 9), ("500ms", 0.5), ("1.5m", 90), ("1h", 3600), (None, None)],
 )
 def test_a_time_limit_is_read(text: str | None, seconds: float | None) -> None:
     assert seconds_of(CONTEXT, OPTION, text) == seconds

@@ -24,6 +24,7 @@ def test_a_fix_that_the_policy_leaves_to_a_person_is_found() -> None:
     waiting = bookie("bookie-1", phase=WAITING, fix=fix_request("f00d"))
     [fix] = pending_fixes(status_of(waiting, cookieFix={"policy": "Approve"}))
     assert (fix.bookie, fix.plan_id, fix.predicate) == ("bookie-1", "f00d", "AwaitingApproval")
+    assert "policy Approve; " in fix.message
 
 
 def test_a_fix_of_a_stale_disk_names_the_disk() -> None:
@@ -55,6 +56,11 @@ def test_a_collection_is_found_by_its_plan_and_no_fix_is_taken_for_one() -> None
     status = status_of(held, waiting, cookieFix={"policy": "Approve"})
     assert [(one.bookie, one.plan_id) for one in held_collections(status)] == [("bookie-1", "f00d")]
     assert [one.plan_id for one in pending_fixes(status)] == ["beef"]
+
+
+def test_a_collection_without_a_plan_is_nothing_to_approve() -> None:
+    held = bookie("bookie-1", collection_held="it has seen a newer store")
+    assert held_collections(status_of(held)) == []
 
 
 def test_only_what_waits_for_a_person_is_found() -> None:
