@@ -425,15 +425,27 @@ def test_a_rollout_is_seen_at_each_bookie() -> None:
     assert "version 0.2.0  rack /eu-1a" in wide and "version" not in text
 
 
-@pytest.mark.parametrize("ledgers", [1, 5, 6, 7, 30])
-@pytest.mark.parametrize("wide", [True, False])
-def test_every_ledger_that_waits_for_a_person_is_shown_or_counted(ledgers: int, wide: bool) -> None:
-    """A repair names some of them only."""
+def with_undecided(ledgers: int) -> BookieCluster:
+    """A repair names six of them at the most."""
     rows = tuple(UndecidedLedger(ledger=n, entry=1) for n in range(min(ledgers, 6)))
     found = UndecidedStatus(ledgers=ledgers, through=ledgers, first=rows)
     repair = RepairStatus(episode="bookie-0-2", state=RepairState.FAILED, undecided=found)
     one = cluster_of("healthy").status.bookies[0].model_copy(update={"repair": repair})
-    *told, last = map(str, undecided_lines(ClusterStatus(bookies=(one,)), wide=wide))
-    more = re.match(r"and (\d+) more ledgers?$", last)
-    assert len(told) + (int(more[1]) if more else 1) == ledgers
-    assert len(told) <= (6 if wide else 5)
+    return with_status(cluster_of("healthy"), bookies=(one,))
+
+
+@pytest.mark.parametrize("ledgers", [1, 5, 6, 7, 30])
+@pytest.mark.parametrize("wide", [True, False])
+def test_every_ledger_that_waits_for_a_person_is_shown_or_counted(ledgers: int, wide: bool) -> None:
+    lines = list(map(str, undecided_lines(with_undecided(ledgers).status, wide=wide)))
+    more = re.match(r"and (\d+) more ledgers?$", lines[-1])
+    rows = lines[:-1] if more else lines
+    assert len(rows) == min(ledgers, 6 if wide else 5)
+    assert len(rows) + (int(more[1]) if more else 0) == ledgers
+
+
+def test_ledgers_that_wait_for_a_person_are_fewer_unless_it_is_wide() -> None:
+    brief, wide = (shown(with_undecided(6), 1500, wide=wide) for wide in (False, True))
+    assert "and 1 more ledger\n" in brief and "1 more ledger" not in wide
+    assert [str(line) for line in undecided_lines(with_undecided(6).status)][-1] in brief
+    assert plain(cluster_tree(with_undecided(6), now=moment(1500))) in brief
