@@ -6,8 +6,9 @@ import pytest
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.condition_types import Condition, ConditionType
 from bookie_operator.model.status import ClusterStatus
-from bookie_operator.observed import NamedSecret
-from bookie_operator.plan.actions import RestartBookie, StartBookie
+from bookie_operator.observed import MetadataView, NamedSecret
+from bookie_operator.plan.actions import Action, InitialiseMetadata, RestartBookie, StartBookie
+from bookie_operator.plan.named_secrets import LOGIN_FIELD
 from bookie_operator.plan.planner import Plan, plan
 from operator_scenes import bookie, cluster, observed
 
@@ -94,3 +95,26 @@ def test_who_may_not_look_lets_bookies_read_for_themselves() -> None:
 def test_bookies_that_run_go_on_and_the_cluster_is_available() -> None:
     made = look(GONE)
     assert not begun(made) and made.status.is_true(ConditionType.AVAILABLE)
+
+
+def on_an_empty_store(login: NamedSecret) -> set[type[Action]]:
+    """What a fleet's first pass does while its login to ZooKeeper is as `login` says."""
+    seen = observed(replace(bookie("bookie-0", of=PLAIN), process=None, health=None), of=PLAIN)
+    empty = MetadataView("zk://x/ledgers", reachable=True)
+    made = plan(PLAIN, replace(seen, metadata=empty, secrets=(login,)), ClusterStatus())
+    return {type(one) for one in made.actions}
+
+
+@pytest.mark.parametrize(
+    ("login", "expected"),
+    [
+        (replace(GOOD, field=LOGIN_FIELD), InitialiseMetadata),
+        (replace(GONE, field=LOGIN_FIELD), None),
+        (replace(UNSEEN, field=LOGIN_FIELD), StartBookie),
+        (GONE, InitialiseMetadata),
+    ],
+)
+def test_nobody_makes_an_empty_store_the_clusters_without_its_login(
+    login: NamedSecret, expected: type[Action] | None
+) -> None:
+    assert on_an_empty_store(login) == ({expected} if expected is not None else set())

@@ -17,6 +17,8 @@ KEY_MISSING: Final = "SecretKeyMissing"
 UNUSABLE: Final = "SecretUnusable"
 UNSEEN: Final = "SecretsUnseen"
 """The operator may not look: it is no reason to wait, since bookies read for themselves."""
+LOGIN_FIELD: Final = "metadata.credentialsSecret"
+"""The field that names the Secret with the fleet's ZooKeeper user."""
 
 
 def wrong_secrets(pass_: Pass) -> tuple[NamedSecret, ...]:
@@ -29,3 +31,12 @@ def lacks_secret(pass_: Pass, bookie_id: BookieId, action: str) -> Refusal | Non
     for one in wrong_secrets(pass_):
         return Refusal(action, one.reason, f"{one.field}: {one.message}", bookie=bookie_id)
     return None
+
+
+def lacks_login(pass_: Pass) -> NamedSecret | None:
+    """What keeps the operator from logging in to ZooKeeper as the fleet's user; None: nothing.
+
+    What it created there without a login, everybody could change from then on.
+    """
+    secrets = pass_.observed.secrets
+    return next((one for one in secrets if one.field == LOGIN_FIELD and one.reason), None)

@@ -30,7 +30,7 @@ from bookie_operator.plan.actions import (
 from bookie_operator.plan.budget import Budget
 from bookie_operator.plan.certificates import lacks_certificate
 from bookie_operator.plan.hung import HUNG, HUNG_AGAIN, RESTARTS_MAX, is_hung
-from bookie_operator.plan.named_secrets import lacks_secret
+from bookie_operator.plan.named_secrets import UNSEEN, lacks_login, lacks_secret
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.rack_span import rack_by_rack
 from bookie_operator.plan.rollouts import (
@@ -75,8 +75,8 @@ def provision(
         return actions, [lineage]
     if not pass_.observed.metadata.reachable:
         return actions, []
-    if pass_.observed.metadata.instance_id is None:
-        return [*actions, InitialiseMetadata()], []
+    if pass_.observed.metadata.instance_id is None and not _leaves_it_to_bookies(pass_):
+        return [*actions, *_initialise(pass_)], []
     is_rolled = False
     for bookie_id in names:
         bookie = pass_.observed.bookie(bookie_id)
@@ -95,6 +95,18 @@ def provision(
             has_run = bookie.process is not None or pass_.has_booted(bookie_id)
             is_rolled = is_rolled or (not keeps and has_run and not is_beyond)
     return actions, refusals
+
+
+def _initialise(pass_: Pass) -> list[Action]:
+    """Wait for the login, if there is to be one: SecretsUsable says what is wrong with it."""
+    return [] if lacks_login(pass_) is not None else [InitialiseMetadata()]
+
+
+def _leaves_it_to_bookies(pass_: Pass) -> bool:
+    """Bookies log in by themselves and make an empty store the cluster's at their boot: they do it
+    where the operator may not read the login."""
+    lacking = lacks_login(pass_)
+    return lacking is not None and lacking.reason == UNSEEN
 
 
 def expansions(pass_: Pass) -> list[Action]:

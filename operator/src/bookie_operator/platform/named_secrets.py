@@ -13,7 +13,7 @@ from bookie.wire.stock.users import parse_users
 from bookie_operator.model.authentication import LOGIN_KEY, USERS_KEY
 from bookie_operator.model.cluster import ClusterSpec
 from bookie_operator.observed import NamedSecret
-from bookie_operator.plan.named_secrets import KEY_MISSING, MISSING, UNUSABLE
+from bookie_operator.plan.named_secrets import KEY_MISSING, LOGIN_FIELD, MISSING, UNUSABLE
 from bookie_operator.platform.credential_files import Files
 
 REALM: Final = "bookkeeper"
@@ -43,7 +43,7 @@ def wanted_secrets(spec: ClusterSpec) -> list[Wanted]:
 def login_secret(spec: ClusterSpec) -> Wanted | None:
     """The Secret with the fleet's ZooKeeper user; None: it has none."""
     name = spec.metadata.credentials_secret
-    return Wanted("metadata.credentialsSecret", name, LOGIN_KEY) if name is not None else None
+    return Wanted(LOGIN_FIELD, name, LOGIN_KEY) if name is not None else None
 
 
 def judged(wanted: Wanted, files: Files | None, *, place: str) -> NamedSecret:
