@@ -26,6 +26,16 @@ NAME: Final = "kubectl-bookie"
 ENTRY: Final = "bookie_operator.kubectl.__main__:main"
 PYTHONS: Final = ("3.11", "3.12", "3.13", "3.14")
 """A compiled module of each lies beside the others: its name says which it is for."""
+PREAMBLE: Final = f"""\
+import sys
+
+found = "%d.%d" % sys.version_info[:2]
+if found not in {PYTHONS}:
+    expected = "{", ".join(PYTHONS)}"
+    sys.exit("error: python3 is " + found + ", expected " + expected + ": put one first on PATH")
+"""
+"""What runs before the plugin is imported, in words that any Python 3 understands: with another one
+it would end in a traceback about our own modules."""
 PLATFORMS: Final = {
     "linux-amd64": "x86_64-manylinux_2_28",
     "linux-arm64": "aarch64-manylinux_2_28",
@@ -65,8 +75,11 @@ def pack(folder: Path, target: Path) -> None:
         else:
             path.chmod(0o644)
     shutil.rmtree(folder / "bin", ignore_errors=True)
+    preamble = folder.with_name("preamble.py")
+    preamble.write_text(PREAMBLE, encoding="utf-8")
     command = ["--site-packages", str(folder), "--entry-point", ENTRY, "--reproducible"]
-    command += ["--compressed", "--python", "/usr/bin/env python3", "--output-file", str(target)]
+    command += ["--compressed", "--python", "/usr/bin/env python3", "--preamble", str(preamble)]
+    command += ["--output-file", str(target)]
     subprocess.run([sys.executable, "-m", "shiv", *command], check=True, capture_output=True)
 
 

@@ -2,10 +2,12 @@
 
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 import tarfile
+import zipfile
 from hashlib import sha256
 from importlib.metadata import distribution, packages_distributions
 from io import BytesIO
@@ -90,6 +92,16 @@ def test_the_one_file_runs_without_any_package_installed(program: Path, tmp_path
     lab = FakeLab(tmp_path)
     lab.put_cluster("healthy")
     assert "BookieCluster" in run(program, "status", **lab.env)
+
+
+def test_a_python_that_it_cannot_use_is_told_which_it_needs(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with zipfile.ZipFile(program) as archive:
+        preamble = archive.extract("site-packages/bin/preamble.py", tmp_path)
+    monkeypatch.setattr(sys, "version_info", (3, 10, 13))
+    with pytest.raises(SystemExit, match=r"python3 is 3\.10, expected 3\.11, .*: put one first on"):
+        runpy.run_path(preamble)
 
 
 def test_the_file_is_the_same_bytes_each_time(program: Path) -> None:
