@@ -28,6 +28,16 @@ CHARTS: Final = ("bookie-operator", "bookie-cluster")
 IMAGES: Final = ("bookie", "operator", "repair")
 
 
+def digest_of(word: str) -> tuple[str, str]:
+    """Image and digest of `IMAGE=sha256:...`; a chart with another one could not be installed."""
+    image, _equals, digest = word.partition("=")
+    if image not in IMAGES or not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
+        known = ", ".join(IMAGES)
+        expected = f"IMAGE=sha256: and 64 hex digits, IMAGE one of {known}"
+        raise argparse.ArgumentTypeError(f"found {word!r}, expected {expected}")
+    return image, digest
+
+
 def by_digest(values: str, digests: Mapping[str, str]) -> str:
     """The text of a values.yaml with its images by their digests. `digests`: by image."""
     for image, digest in digests.items():
@@ -66,13 +76,15 @@ def same_each_time(archive: bytes, moment: int) -> bytes:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--digest", action="append", default=[], metavar="IMAGE=sha256:...")
+    parser.add_argument(
+        "--digest", type=digest_of, action="append", default=[], metavar="IMAGE=sha256:..."
+    )
     parser.add_argument("--source", default="", help="URL of the repository")
     asked = parser.parse_args()
     if shutil.which("helm") is None:
         print("SKIPPED: charts: helm is not on PATH")
         return
-    digests = dict(one.split("=", 1) for one in asked.digest)
+    digests = dict(asked.digest)
     if tags := [image for image in IMAGES if image not in digests]:
         print(f"the charts name {', '.join(tags)} by tag: no digest of a registry was given")
     moment = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))

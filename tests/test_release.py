@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+from argparse import ArgumentTypeError
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final
@@ -194,6 +195,12 @@ def values_by_digest(chart: str) -> str:
     after = packed_charts.by_digest(text, digests)
     assert packed_charts.by_digest(after, digests) == after
     return after
+
+
+@pytest.mark.parametrize("word", ["operator", f"operater={DIGEST}", "bookie=sha256:abc"])
+def test_a_digest_that_no_chart_could_use_is_refused(word: str) -> None:
+    with pytest.raises(ArgumentTypeError, match=f"found '{word}', expected IMAGE=sha256: and 64"):
+        packed_charts.digest_of(word)
 
 
 def test_images_go_into_the_charts_by_digest() -> None:
