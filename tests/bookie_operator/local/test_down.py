@@ -5,13 +5,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 from bookie.ids import BookieId
 from bookie_operator.errors import DirectoryInUseError
-from bookie_operator.local.down import delete_everything, down, take_down
+from bookie_operator.local.down import delete_everything, down, running_bookies, take_down
 from bookie_operator.model.bookie_status import BookieState
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.condition_types import ConditionType
@@ -59,10 +60,33 @@ def test_down_leaves_a_process_alone_that_has_the_number_of_a_killed_operator(
 ) -> None:
     stranger = running(ended)
     folders.lock_file.write_text(f"{stranger.pid}\n")
-    os.utime(folders.lock_file, (0, stranger.created - 60))  # before the stranger began
     with held(folders.lock_file), pytest.raises(DirectoryInUseError):
         down(folders, delete_volumes=False, report=print)
     assert is_alive(stranger)
+
+
+def test_down_ends_an_operator_that_began_before_the_clock_was_set_forward(
+    folders: LocalFolders, ended: list[subprocess.Popen[bytes]]
+) -> None:
+    lines = "import fcntl, os, signal, sys; file = open(sys.argv[1], 'a'); fcntl.flock(file, 2)"
+    lines += "; file.write(str(os.getpid())); file.flush(); print(flush=True); signal.pause()"
+    command = [sys.executable, "-c", lines, str(folders.lock_file)]
+    ended.append(subprocess.Popen(command, stdout=subprocess.PIPE))
+    assert ended[-1].stdout is not None and ended[-1].stdout.readline()
+    os.utime(folders.lock_file, (0, 1000.0))
+    assert down(folders, delete_volumes=False, report=print)
+    assert ended[-1].wait() == -signal.SIGTERM
+
+
+def test_down_stops_bookies_however_far_the_clock_was_set(
+    folders: LocalFolders, ended: list[subprocess.Popen[bytes]]
+) -> None:
+    process = running(ended)
+    recorded = replace(process, created=process.created + 3 * 3600)  # the clock was set back since
+    record = Record(template_of(cluster().spec, BookieId("bookie-0")), recorded)
+    write_json(folders.bookie(BookieId("bookie-0")) / "process.json", record_tree(record))
+    assert running_bookies(folders) == {"bookie-0": process}
+    assert down(folders, delete_volumes=False, report=print) and not is_alive(process)
 
 
 def test_the_store_is_there_until_every_bookie_has_stopped(

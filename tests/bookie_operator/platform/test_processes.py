@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from bookie_operator.platform.processes import (
     Children,
@@ -27,9 +28,30 @@ pytestmark = pytest.mark.process
 def test_another_process_with_the_same_pid_is_another_process() -> None:
     me = identify(os.getpid())
     assert me is not None and is_alive(me)
-    former = replace(me, created=me.created - 100)
+    former = replace(me, created=me.created - 100, start="")
     assert not is_alive(former)
     assert not send(former, signal.SIGKILL)
+
+
+def test_a_process_is_known_again_however_far_the_clock_was_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    me = identify(os.getpid())
+    assert me is not None and ProcessId.of(me.as_dict()) == me
+    told = psutil.boot_time() - 3 * 3600  # as the kernel does after the clock was set back
+    monkeypatch.setattr("psutil._pslinux.boot_time", lambda: told)
+    again = identify(os.getpid())
+    assert again is not None and again.created < me.created - 3600 and is_alive(me)
+
+
+def test_the_same_number_in_another_boot_of_the_machine_is_another_process() -> None:
+    me = identify(os.getpid())
+    assert me is not None and not is_alive(replace(me, start=f"another {me.start.split()[1]}"))
+
+
+def test_a_record_of_an_earlier_version_is_judged_by_its_time() -> None:
+    me = identify(os.getpid())
+    assert me is not None and is_alive(ProcessId.of({"pid": me.pid, "created": me.created + 1}))
 
 
 def test_for_one_whose_pid_another_has_by_now_nobody_waits_and_nobody_is_stopped() -> None:

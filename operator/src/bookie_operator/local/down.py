@@ -29,10 +29,10 @@ from bookie_operator.platform.folders import (
     write_json,
 )
 from bookie_operator.platform.processes import (
-    CREATED_SLACK_S,
     ProcessId,
+    has_open,
     identify,
-    is_alive,
+    known_again,
     send,
     stop,
     wait_gone,
@@ -92,12 +92,13 @@ def _last_known(folders: LocalFolders, report: Report) -> BookieCluster | None:
 
 
 def running_bookies(folders: LocalFolders) -> dict[BookieId, ProcessId]:
-    """The bookies' processes that run now, by the kubelet's records."""
+    """The bookies' processes that run now, by the kubelet's records, and as the clock is now."""
     running = {}
     for path in sorted(folders.bookies.glob("*/process.json")):
         tree = read_json(path)
-        if tree and tree["process"] and is_alive(ProcessId.of(tree["process"])):
-            running[BookieId(path.parent.name)] = ProcessId.of(tree["process"])
+        process = known_again(ProcessId.of(tree["process"])) if tree and tree["process"] else None
+        if process is not None:
+            running[BookieId(path.parent.name)] = process
     return running
 
 
@@ -128,19 +129,14 @@ def delete_everything(folders: LocalFolders) -> None:
 def _stop_operator(folders: LocalFolders, report: Report) -> None:
     pid = operator_pid(folders)
     operator = identify(pid) if pid is not None else None
-    if operator is None or _is_younger(operator, folders):
+    # A number in the lock may be that of an operator which was killed, and another process's now.
+    if operator is None or not has_open(operator, folders.lock_file):
         return
     send(operator, signal.SIGTERM)
     if not wait_gone(operator, OPERATOR_WAIT_S):
         send(operator, signal.SIGKILL)  # it holds nothing that is not on disk
         wait_gone(operator, OPERATOR_WAIT_S)
     report(f"operator (process {operator.pid}) stopped")
-
-
-def _is_younger(process: ProcessId, folders: LocalFolders) -> bool:
-    """True: the number in the lock was written before this process began. It was that of an
-    operator which was killed, and the system has given it to another process."""
-    return process.created > folders.lock_file.stat().st_mtime + CREATED_SLACK_S
 
 
 def _stop_bookie(

@@ -1,7 +1,7 @@
 """Processes that outlive the operator: started in sessions of their own, found again by identity.
 
-A process is its pid and the time it was created, since pids come back. Children of this operator
-are reaped and have exit codes; adopted ones (a former operator's) just end.
+A process is its pid and its start, since pids come back. Children of this operator are reaped and
+have exit codes; adopted ones (a former operator's) just end.
 """
 
 import asyncio
@@ -19,27 +19,35 @@ from typing import Any, Final
 import psutil
 
 CREATED_SLACK_S: Final = 2.0
-"""Creation times are computed from the boot time, which a clock step moves a little."""
+"""Where only the time is known: it is computed from the boot time, which every small correction of
+the clock moves a little."""
+MACHINE_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+TICKS_PLACE: Final = 19
+"""Which field behind the name of a process in `/proc/PID/stat` has the ticks until its start."""
 POLL_S: Final = 0.05
 NO_MORE: Final[Mapping[str, str]] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessId:
-    """`created`: seconds since 1970."""
+    """`created`: seconds since 1970; whoever sets the clock moves it for all processes that run.
+    `start`: the machine's boot and the ticks from then on, which nothing moves; empty where the
+    system does not tell, and in records of earlier versions.
+    """
 
     pid: int
     created: float
+    start: str = ""
 
     def __str__(self) -> str:
         return f"{self.pid}-{self.created:.2f}"
 
     def as_dict(self) -> dict[str, Any]:
-        return {"pid": self.pid, "created": self.created}
+        return {"pid": self.pid, "created": self.created, "start": self.start}
 
     @classmethod
     def of(cls, tree: Mapping[str, Any]) -> "ProcessId":
-        return cls(int(tree["pid"]), float(tree["created"]))
+        return cls(int(tree["pid"]), float(tree["created"]), str(tree.get("start", "")))
 
 
 def identify(pid: int) -> ProcessId | None:
@@ -48,14 +56,42 @@ def identify(pid: int) -> ProcessId | None:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
             return None
-        return ProcessId(pid, process.create_time())
+        return ProcessId(pid, process.create_time(), _start(pid))
     except psutil.Error:
         return None
 
 
-def is_alive(process: ProcessId) -> bool:
+def _start(pid: int) -> str:
+    """`ProcessId.start` of the process that has this pid now."""
+    try:
+        boot = MACHINE_BOOT.read_text(encoding="ascii").strip()
+        facts = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    return f"{boot} {facts.rpartition(')')[2].split()[TICKS_PLACE]}"
+
+
+def known_again(process: ProcessId) -> ProcessId | None:
+    """The process as the system shows it now; None when it has ended."""
     found = identify(process.pid)
-    return found is not None and abs(found.created - process.created) <= CREATED_SLACK_S
+    if found is None:
+        return None
+    if found.start and process.start:
+        return found if found.start == process.start else None
+    return found if abs(found.created - process.created) <= CREATED_SLACK_S else None
+
+
+def is_alive(process: ProcessId) -> bool:
+    return known_again(process) is not None
+
+
+def has_open(process: ProcessId, path: Path) -> bool:
+    """Whether it has this file open; False where that is not known, as of another user's."""
+    try:
+        found = psutil.Process(process.pid).open_files()
+    except psutil.Error:
+        return False
+    return any(file.path == str(path.resolve()) for file in found)
 
 
 def send(process: ProcessId, number: signal.Signals, *, group: bool = False) -> bool:
