@@ -115,6 +115,18 @@ async def test_ends_in_a_row_are_waited_out(tmp_path: Path) -> None:
     node.children.close()
 
 
+async def test_a_wait_for_the_next_start_does_not_outlast_a_clock_that_is_set_back(
+    tmp_path: Path,
+) -> None:
+    node = Node(tmp_path, ends_at_once)
+    node.kubelet.ensure(node.template)
+    await until(lambda: node.process().restarts == 1 and not node.process().running)
+    node.clock.advance(-3 * 3600)
+    assert node.process().restarts == 2
+    await until(lambda: not node.process().running)
+    node.children.close()
+
+
 async def test_a_bookie_that_waits_for_its_next_start_is_not_one_in_plain(tmp_path: Path) -> None:
     """Else the whole fleet would be on its way from plain to TLS, and take plain meanwhile."""
     node = Node(tmp_path, ends_at_once)

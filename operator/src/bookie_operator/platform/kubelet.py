@@ -27,6 +27,7 @@ from bookie_operator.plan.actions import (
     DiskTemplate,
     TlsTemplate,
 )
+from bookie_operator.plan.deadlines import still_waits
 from bookie_operator.platform.bookie_settings import settings_text
 from bookie_operator.platform.folders import (
     LocalFolders,
@@ -221,7 +222,7 @@ class Kubelet:
         is_held = bookie_id in self._held
         if record.process is not None or self.metadata_url is None or is_held:
             return
-        if due is not None and self._clock() < due:
+        if due is not None and still_waits(due, self._clock(), longest=BACKOFF_MAX):
             return
         volumes = volumes_of(self._folders, bookie_id)
         if any(disk.name not in volumes for disk in record.template.disks):
