@@ -135,6 +135,13 @@ class TestLimbo:
         lab.put_cluster("healthy", generation=2)
         assert lab.run("limbo").exit_code == 4
 
+    def test_what_was_looked_at_in_the_future_is_not_known(self, lab: FakeLab) -> None:
+        """The clock of the operator was wrong then, or this one is: who knows whether it works."""
+        lab.put_cluster("healthy")
+        lab.set_status("bookieclusters", "demo", {"lookedAt": "2999-01-01T00:00:00Z"})
+        told = lab.run("limbo")
+        assert told.exit_code == 4 and "in the future by the clock here" in told.stdout
+
     def test_what_no_operator_has_looked_at_for_long_is_not_known(self, lab: FakeLab) -> None:
         lab.put_cluster("healthy")
         lab.set_status("bookieclusters", "demo", {"lookedAt": "2026-01-01T00:00:00Z"})

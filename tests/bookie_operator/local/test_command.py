@@ -100,6 +100,17 @@ def test_status_of_an_operator_that_does_not_look_is_the_last_known(tmp_path: Pa
     assert done.exit_code == 1 and "has not looked at the cluster for 60s" in done.output
 
 
+def test_status_of_an_operator_that_hangs_since_the_clock_was_set_back_is_the_last_known(
+    tmp_path: Path,
+) -> None:
+    stored(tmp_path)
+    folders = LocalFolders(tmp_path)
+    mark_looked(folders, began_s=time.time() + 3600)
+    with operator_lock(folders):
+        done = run("local", "status", "--dir", str(tmp_path))
+    assert done.exit_code == 1 and "not looked at the cluster since the clock was" in done.output
+
+
 def test_a_pass_without_news_makes_the_status_younger(tmp_path: Path) -> None:
     stored(tmp_path)
     folders = LocalFolders(tmp_path)

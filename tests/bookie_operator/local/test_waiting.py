@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -82,11 +83,14 @@ def test_who_stops_waiting_hears_that_the_operator_goes_on(
     assert f"(process {operator.pid}) keeps running" in capsys.readouterr().err
 
 
-def test_detached_the_status_of_an_operator_before_is_not_waited_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize("moment", [REACHED_AT, time.time() + 3600], ids=["past", "clock set back"])
+def test_detached_the_status_of_an_operator_before_is_not_waited_for(
+    tmp_path: Path, moment: float
+) -> None:
     folders = LocalFolders(tmp_path)
     folders.make()
     write_json(folders.status_file, told().as_dict())
-    os.utime(folders.status_file, (REACHED_AT, REACHED_AT))
+    os.utime(folders.status_file, (moment, moment))
     with operator_lock(folders):
         assert up._ready(folders, os.getpid()) is None
         write_json(folders.status_file, told().as_dict())

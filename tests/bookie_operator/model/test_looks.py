@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 from bookie_operator.metrics import STUCK_AFTER_S
-from bookie_operator.model.looks import OLD_AFTER, RENEWED_AFTER, not_looked_for, renewed
+from bookie_operator.model.looks import OLD_AFTER, RENEWED_AFTER, is_ahead, not_looked_for, renewed
 from operator_scenes import at
 
 
@@ -21,6 +21,11 @@ def test_a_pass_writes_its_time_seldom(before: int | None, now: int, written: in
 def test_a_look_of_ten_minutes_ago_is_old(now: int, seconds: int | None) -> None:
     length = None if seconds is None else timedelta(seconds=seconds)
     assert not_looked_for(at(0), at(now)) == length
+
+
+@pytest.mark.parametrize(("now", "ahead"), [(-600, True), (-599, False), (600, False)])
+def test_a_look_ten_minutes_in_the_future_says_nothing_about_now(now: int, ahead: bool) -> None:
+    assert is_ahead(at(0), at(now)) is ahead and not is_ahead(None, at(now))
 
 
 def test_a_status_that_does_not_say_when_is_not_called_old() -> None:

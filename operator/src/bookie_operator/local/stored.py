@@ -56,12 +56,16 @@ def mark_looked(folders: LocalFolders, *, began_s: float) -> bool:
     return True
 
 
-def not_looked_for(folders: LocalFolders) -> str:
-    """How long the operator has not looked at the cluster, if that is too long; empty: it looks.
-    Blocking.
+def no_look(folders: LocalFolders) -> str:
+    """Since when the operator has not looked at the cluster, in words, if that is too long; empty:
+    it looks. Blocking.
     """
     age = time.time() - folders.status_file.stat().st_mtime
-    return span(age) if age > STALE_AFTER_S else ""
+    if abs(age) <= STALE_AFTER_S:
+        return ""
+    if age < 0:  # a pass would have put the time right
+        return "has not looked at the cluster since the clock was set back"
+    return f"has not looked at the cluster for {span(age)}"
 
 
 def why_not_current(folders: LocalFolders) -> str:
@@ -69,10 +73,10 @@ def why_not_current(folders: LocalFolders) -> str:
     pid = operator_pid(folders)
     if pid is None:
         return "no operator runs: this is the last known status"
-    if age := not_looked_for(folders):
+    if why := no_look(folders):
         return (
-            f"the operator (process {pid}) has not looked at the cluster for {age}: this is the "
-            f"last known status; see {folders.operator_log} and {folders.events_file}"
+            f"the operator (process {pid}) {why}: this is the last known status; see "
+            f"{folders.operator_log} and {folders.events_file}"
         )
     return ""
 

@@ -24,7 +24,7 @@ from bookie.hosts import at_port, loopback
 from bookie_operator.control import GrpcControl
 from bookie_operator.errors import LocalError
 from bookie_operator.local.down import take_down
-from bookie_operator.local.stored import mark_looked, stored_cluster
+from bookie_operator.local.stored import mark_looked, no_look, stored_cluster
 from bookie_operator.local.web_page import serve as serve_web_page
 from bookie_operator.metrics import OperatorMetrics, serve_http
 from bookie_operator.model.cluster import BookieCluster
@@ -334,6 +334,8 @@ def _ready(folders: LocalFolders, pid: int) -> Ready | None:
     if operator_pid(folders) != pid or not folders.status_file.exists():
         return None
     if folders.status_file.stat().st_mtime_ns < folders.lock_file.stat().st_mtime_ns:
+        return None
+    if no_look(folders):  # in the future: of before the clock was set back
         return None
     cluster = stored_cluster(folders)
     if cluster is None or cluster.status.observed_generation != cluster.metadata.generation:

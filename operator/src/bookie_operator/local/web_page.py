@@ -8,7 +8,7 @@ from aiohttp import web
 from bookie.hosts import at_port, loopback
 
 from bookie_operator.errors import LocalError
-from bookie_operator.local.stored import not_looked_for, stored_cluster
+from bookie_operator.local.stored import no_look, stored_cluster
 from bookie_operator.page.serving import KEY, serve_page
 from bookie_operator.page.shown import Shown
 from bookie_operator.platform.folders import LocalFolders, operator_pid, read_json, write_json
@@ -33,10 +33,9 @@ async def serve(folders: LocalFolders, port: int | None) -> web.AppRunner | None
         cluster = stored_cluster(folders)
         if cluster is None:
             return []
-        if age := not_looked_for(folders):
+        if why := no_look(folders):
             raise LocalError(
-                f"the operator has not looked at the cluster for {age}; the last known status: "
-                f"{folders.command('status')}"
+                f"the operator {why}; the last known status: {folders.command('status')}"
             )
         return [cluster]
 

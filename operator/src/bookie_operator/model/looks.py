@@ -30,3 +30,9 @@ def not_looked_for(looked_at: datetime | None, now: datetime) -> timedelta | Non
     if looked_at is None or now - looked_at < OLD_AFTER:
         return None
     return now - looked_at
+
+
+def is_ahead(looked_at: datetime | None, now: datetime) -> bool:
+    """Whether the last look is so far in the future that nobody can tell how long ago it was: the
+    clock of the operator, or that of who asks, was wrong or still is."""
+    return looked_at is not None and looked_at - now >= OLD_AFTER
