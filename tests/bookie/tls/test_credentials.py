@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from bookie.errors import SettingsError
 from bookie.tls.authority import Authority
-from bookie.tls.credentials import CredentialsFolder
+from bookie.tls.credentials import Credentials, CredentialsFolder
 from bookie.tls.files import stamps
 from bookie.tls.principals import Principal, Role
 from cryptography import x509
@@ -275,3 +275,33 @@ def test_a_control_plane_is_given_renewed_files_once(
         assert changed() is changed() is None
     (tmp_path / "tls.key").write_bytes(b"half a key")
     assert changed() is None, "those before stay in use"
+
+
+class LookedAtByAnother(CredentialsFolder):
+    """Each time it has told what is current, another thread looks, and finds renewed files."""
+
+    renew: Callable[[], object] = staticmethod(lambda: None)
+
+    @property
+    def current(self) -> Credentials:
+        found = super().current
+        self.renew()
+        super().look()
+        return found
+
+
+def test_a_look_of_another_thread_takes_no_renewal_from_the_control_plane(
+    tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[Callable[[], object]] = []
+    monkeypatch.setattr("bookie.tls.credentials.HANDSHAKES_SETTLE_S", 0.0)
+    monkeypatch.setattr(
+        "grpc.dynamic_ssl_server_credentials",
+        lambda _first, changed, **_other: asked.append(changed),
+    )
+    folder = LookedAtByAnother(fill(tmp_path, authority))
+    folder.server_credentials()
+    folder.renew = lambda: fill(tmp_path, authority)
+    assert asked[0]() is None  # nothing new yet, and the renewal comes right now
+    folder.renew = lambda: None
+    assert asked[0]() is not None

@@ -108,15 +108,14 @@ class CredentialsFolder:
         New ones are only given when the files changed, and with a delay: gRPC frees the old ones
         while a handshake on another thread may be about to begin with them (grpc/grpc#36693).
         """
-        first = self.current
-        given = self.generation
+        first = given = self.current
 
         def changed() -> Any:
             nonlocal given
             now = self.current
-            if self.generation == given:
+            if now is given:  # not by generation: another thread may have looked since
                 return None
-            given = self.generation
+            given = now
             # gRPC holds the lock that handshakes take when they begin. Those that passed it need
             # only microseconds to take their reference to the old credentials.
             time.sleep(HANDSHAKES_SETTLE_S)
