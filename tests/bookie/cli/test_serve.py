@@ -67,3 +67,12 @@ def test_directories_and_settings_exclude_each_other(tmp_path: Path) -> None:
     assert CliRunner().invoke(main, ["inspect"]).exit_code == 2
     both = ["inspect", str(tmp_path), "--config", str(tmp_path / "bookie.yaml")]
     assert CliRunner().invoke(main, both).exit_code == 2
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_folder_with_two_names_is_no_two_disks(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """It has one lock, which the bookie would take for that of another process."""
+    (tmp_path / "journal").mkdir()
+    (tmp_path / "ledger-0").symlink_to(tmp_path / "journal")
+    told = tried(tmp_path, words, GOOD)
+    assert told.exit_code == 2 and "ledger-0 are the same folder" in told.stderr

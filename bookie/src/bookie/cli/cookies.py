@@ -28,6 +28,7 @@ from bookie.cli.common import (
 from bookie.cli.control_plane import asked
 from bookie.cli.lazy import LazyGroup
 from bookie.cli.output import say, show_fields, show_rows
+from bookie.cli.same_folder import check_differ
 from bookie.errors import BootRefusedError
 from bookie.exit_codes import Exit
 from bookie.hosts import at_port, loopback
@@ -161,6 +162,7 @@ async def _fix(config: Path, *, consent: str | None) -> FixPlan | dict[str, Any]
     record."""
     settings = load_settings(config, os.environ)
     chosen = boot_settings(settings)
+    check_differ(chosen.directories)
     async with store_at(settings.metadata) as store:
         for directory in chosen.directories:
             RealDisk().make_directory(directory)

@@ -15,6 +15,7 @@ from bookie.boot.stamps import STAMP_NAME, read_stamp
 from bookie.cli.common import Command, ask, fail, output_option, yes_option
 from bookie.cli.lazy import LazyGroup
 from bookie.cli.output import progress, show_rows
+from bookie.cli.same_folder import check_differ
 from bookie.errors import BadRequestError, BookieError, StorageError
 from bookie.exit_codes import Exit
 from bookie.server.settings import load_settings
@@ -49,6 +50,7 @@ def _chosen(directories: Sequence[Path], config: Path | None) -> tuple[list[Path
     if bool(directories) == (config is not None):
         raise click.UsageError("name either directories or --config FILE")
     if config is None:
+        check_differ(directories)
         return list(directories), list(directories)
     settings = load_settings(config, os.environ)
     ledgers = [disk.directory for disk in settings.ledgers]
@@ -56,6 +58,7 @@ def _chosen(directories: Sequence[Path], config: Path | None) -> tuple[list[Path
     for directory in chosen:
         if not directory.is_dir():
             raise BadRequestError(f"{directory} of {config} is no directory: is its disk mounted?")
+    check_differ(chosen)
     return chosen, ledgers
 
 

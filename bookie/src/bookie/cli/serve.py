@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from bookie.cli.same_folder import check_differ
 from bookie.errors import SettingsError
 from bookie.server.lifecycle import Bookie, ExitCode
 from bookie.server.log_rate import LogRate
@@ -49,6 +50,7 @@ def serve(config: Path, log_level: str) -> None:
     )
     try:
         settings = load_settings(config, os.environ)
+        check_differ([settings.journal.directory, *(disk.directory for disk in settings.ledgers)])
         gc.set_threshold(GC_THRESHOLD, 20, 20)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             code = runner.run(_run(settings))
