@@ -63,7 +63,10 @@ class Lifecycle(Generic[Status]):
         if job.report is None or job.ended_at is None:
             ended = job.ended_at or pass_.now
             return self._failed(pass_, job.attempt, ended, job.message or "no result")
-        return previous.model_copy(update=_ended(job, job.ended_at) | _figures(job, previous))
+        update = _ended(job, job.ended_at) | _figures(job, previous)
+        if job.started_at > pass_.now:  # before the clock was set back: nobody knows when
+            update["started_at"] = previous.started_at
+        return previous.model_copy(update=update)
 
     def stops(self, pass_: Pass, *, gives_way_to: str = "") -> list[Action]:
         """Actions that stop jobs, for more urgent work or because of the jobs' own deadlines."""

@@ -14,6 +14,7 @@ from bookie_operator.model.cluster import BookieCluster, ClusterSpec
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskType
 from bookie_operator.observed import Job, JobKind, Observed
+from bookie_operator.plan.set_back import put_right
 from bookie_operator.plan.states import Judged, judge_all
 from bookie_operator.plan.tls_modes import spec_in_force
 
@@ -36,6 +37,7 @@ class Pass:
     @classmethod
     def of(cls, cluster: BookieCluster, observed: Observed, previous: ClusterStatus) -> "Pass":
         """Judges every bookie first, as all concerns rest on that."""
+        previous = put_right(previous, observed.now)
         spec = spec_in_force(cluster, observed, previous)
         return cls(cluster, observed, previous, judge_all(spec, observed, previous), spec)
 

@@ -1,0 +1,43 @@
+"""Times in the last status that are later than now, since the clock was set back, or another
+operator's is ahead of this one's. Pure.
+
+What happened before a pass counts as of now then. So what happens later is later by its time, too:
+an audit of before proves nothing about it, and the next audit proves what there was before.
+"""
+
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+from bookie_operator.model.base import StatusPart, whole_milliseconds
+from bookie_operator.model.status import ClusterStatus
+
+Part = TypeVar("Part", bound=StatusPart)
+
+_JOB: Final = ("started_at", "finished_at")
+_SECTIONS: Final = {
+    "audit": (*_JOB, "asked_at"),
+    "mend": _JOB,
+    "scrub": (*_JOB, "scheduled_at"),
+    "rereplication": _JOB,
+}
+"""Sections of the status, and their times that are compared with times of other events."""
+_INCIDENT: Final = ("stopped_at", "detected_at", "cleared_at")
+
+
+def put_right(status: ClusterStatus, now: datetime) -> ClusterStatus:
+    """The status without times in the future of events that are past."""
+    now = whole_milliseconds(now)
+    update: dict[str, Any] = {
+        name: after
+        for name, times in _SECTIONS.items()
+        if (after := _of_now(before := getattr(status, name), times, now)) is not before
+    }
+    incidents = [_of_now(one, _INCIDENT, now) for one in status.incidents]
+    if any(one is not before for one, before in zip(incidents, status.incidents, strict=True)):
+        update["incidents"] = tuple(incidents)
+    return status.model_copy(update=update) if update else status
+
+
+def _of_now(part: Part, times: tuple[str, ...], now: datetime) -> Part:
+    late = [name for name in times if (at := getattr(part, name)) is not None and at > now]
+    return part.model_copy(update=dict.fromkeys(late, now)) if late else part
