@@ -61,3 +61,19 @@ def test_when_an_audit_began_that_ends_after_the_clock_was_set_back_nobody_knows
 
 def test_a_status_of_a_clock_that_goes_on_stays_as_it_is() -> None:
     assert put_right(AHEAD, at(HOUR + 3)) is AHEAD
+
+
+def test_a_bookie_that_is_silent_for_long_starts_no_more_though_its_nodes_clock_is_ahead() -> None:
+    silent, status = bookie(B0, phase=None, boot_at=HOUR), ClusterStatus()
+    states = []
+    for seconds in (0, 60, 61):
+        status = seen(silent, before=status, seconds=seconds, audit=1, began=-9).status
+        states.append(status.bookies[0].state.value)
+    assert states == ["Starting", "Starting", "Unresponsive"]
+
+
+def test_silence_of_before_counts_from_now_on() -> None:
+    silent = bookie(B0, phase=None)
+    before = seen(silent, before=ClusterStatus(), seconds=HOUR, audit=1, began=-9).status
+    [found, *_] = put_right(before, at(7)).bookies
+    assert (found.silent_since, found.state_since) == (at(7), at(7))

@@ -21,7 +21,11 @@ _SECTIONS: Final = {
     "rereplication": _JOB,
 }
 """Sections of the status, and their times that are compared with times of other events."""
-_INCIDENT: Final = ("stopped_at", "detected_at", "cleared_at")
+_LISTS: Final = {
+    "incidents": ("stopped_at", "detected_at", "cleared_at"),
+    "bookies": ("state_since", "silent_since", "gone_since", "rereplicated_at"),
+}
+"""The same, of the lists in the status."""
 
 
 def put_right(status: ClusterStatus, now: datetime) -> ClusterStatus:
@@ -32,9 +36,11 @@ def put_right(status: ClusterStatus, now: datetime) -> ClusterStatus:
         for name, times in _SECTIONS.items()
         if (after := _of_now(before := getattr(status, name), times, now)) is not before
     }
-    incidents = [_of_now(one, _INCIDENT, now) for one in status.incidents]
-    if any(one is not before for one, before in zip(incidents, status.incidents, strict=True)):
-        update["incidents"] = tuple(incidents)
+    for name, times in _LISTS.items():
+        parts = getattr(status, name)
+        put = tuple(_of_now(one, times, now) for one in parts)
+        if any(one is not before for one, before in zip(put, parts, strict=True)):
+            update[name] = put
     return status.model_copy(update=update) if update else status
 
 

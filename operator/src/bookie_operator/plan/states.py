@@ -210,9 +210,17 @@ def _state(
     health = bookie.health
     if health is not None:
         return _STATES.get(health.phase, BookieState.UNRESPONSIVE), health.message
-    if process.started_at is None or now - process.started_at <= STARTING_MAX:
+    is_new = process.started_at is None or now - process.started_at <= STARTING_MAX
+    if is_new and not _is_silent_for_long(process, previous, now=now):
         return BookieState.STARTING, "its control plane does not answer yet"
     return BookieState.UNRESPONSIVE, ""
+
+
+def _is_silent_for_long(process: Process, previous: BookieStatus | None, *, now: datetime) -> bool:
+    """Whether no start takes so long, by the clock here: that of its node may be ahead."""
+    if previous is None or previous.instance != process.instance or previous.silent_since is None:
+        return False
+    return now - previous.silent_since > STARTING_MAX
 
 
 def node_lost(bookie: Bookie) -> str:
