@@ -10,13 +10,14 @@ from bookie.boot.cookie_fix import FixPolicy
 from bookie.boot.stamps import STAMP_NAME, read_stamp, write_stamp
 from bookie.boot.verdicts import DiskVerdict
 from bookie.errors import BootRefusedError, UnavailableError
-from bookie.ids import LedgerId
+from bookie.ids import BookieId, LedgerId
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import RUN_ENDPOINT, BookieInfo, Endpoint, StoredBoot, Versioned
 from bookie.storage.index import INDEX_NAME
 from bookie.storage.modes import DurabilityMode
 from bookie.testing.metadata import FaultyStore
 from boot_lab import ME, OTHERS, BootLab, failing_at
+from fake_processes import until
 from storage_kit import ids
 
 JOURNAL = DurabilityMode.JOURNAL
@@ -193,6 +194,54 @@ async def test_a_stop_while_it_waits_changes_nothing_and_the_question_stays_the_
     assert read_stamp(lab.disk, lab.directory(1)) is None
     second, running = await asked(lab, APPROVE)
     assert first.progress.plan == second.progress.plan
+    await cancelled(running)
+
+
+async def put_late(lab: BootLab, bookie_id: BookieId) -> "tuple[Boot, asyncio.Task[Booted]]":
+    """A boot that found a disk empty, and waits; then that bookie's disk was mounted there."""
+    await settled(lab)
+    mounted = lab.root / "mounted"
+    shutil.copytree(lab.directory(1), mounted)
+    stamp = read_stamp(lab.disk, mounted)
+    assert stamp is not None
+    write_stamp(lab.disk, mounted, replace(stamp, bookie_id=bookie_id))
+    lab.wipe(1)
+    boot, running = await asked(lab, APPROVE)
+    lab.directory(1).rmdir()
+    mounted.rename(lab.directory(1))
+    assert boot.progress.plan is not None and boot.approve(boot.progress.plan.plan_id) == ""
+    return boot, running
+
+
+async def test_a_consent_to_an_empty_disk_is_none_to_another_bookies_that_is_mounted_late(
+    lab: BootLab,
+) -> None:
+    _boot, running = await put_late(lab, OTHERS[0])
+    with pytest.raises(BootRefusedError, match="stamped as a disk of bookie bookie-1"):
+        await running
+    stamp = read_stamp(lab.disk, lab.directory(1))
+    assert stamp is not None and stamp.bookie_id == OTHERS[0]
+
+
+async def test_an_own_disk_that_is_mounted_before_the_consent_was_never_replaced(
+    lab: BootLab,
+) -> None:
+    _boot, running = await put_late(lab, ME)
+    lab.now = await running
+    assert (lab.now.record.clean, lab.now.record.reason) == (True, "CleanStop")
+
+
+async def test_a_disk_that_vanishes_during_the_wait_needs_a_consent_of_its_own(
+    lab: BootLab,
+) -> None:
+    await settled(lab)
+    lab.wipe(1)
+    boot, running = await asked(lab, APPROVE)
+    lab.wipe(2)
+    first = boot.progress.plan
+    assert first is not None and boot.approve(first.plan_id) == ""
+    await until(lambda: boot.progress.plan not in (None, first))
+    assert boot.progress.plan is not None and boot.progress.plan.disks == (1, 2)
     await cancelled(running)
 
 

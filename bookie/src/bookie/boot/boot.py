@@ -154,15 +154,10 @@ class Boot:
             raise BootRefusedError(str(error)) from error
 
     async def _run(self) -> Booted:
-        seen = await self._look()
-        decision = decide(seen.found)
-        if decision.is_dirty and self._takeover.may_be_a_copy(seen.found):
-            decision = replace(decision, previous_mode=DurabilityMode.MEMORY, keeps_notes=False)
-        self.progress.verdicts = decision.verdicts
-        if decision.kind is Kind.REFUSE:
-            raise BootRefusedError(decision.message)
-        if decision.kind in (Kind.FIX, Kind.ASK):
-            await self._get_consent(decision, seen.found)
+        seen, decision = await self._judge()
+        while await self._get_consent(decision, seen.found):
+            # Other disks may lie there by now, which nobody has judged.
+            seen, decision = await self._judge()
         if decision.kind is not Kind.NORMAL or not self._takeover.former_is_gone(seen.found):
             await self._outlive_rival(may_take_over=decision.kind is Kind.NORMAL)
         if decision.kind in (Kind.FIX, Kind.ASK):
@@ -198,6 +193,17 @@ class Boot:
         return ""
 
     # Look
+    async def _judge(self) -> tuple[Seen, Decision]:
+        """What is there, and what to do; BootRefusedError when a person must act."""
+        seen = await self._look()
+        decision = decide(seen.found)
+        if decision.is_dirty and self._takeover.may_be_a_copy(seen.found):
+            decision = replace(decision, previous_mode=DurabilityMode.MEMORY, keeps_notes=False)
+        self.progress.verdicts = decision.verdicts
+        if decision.kind is Kind.REFUSE:
+            raise BootRefusedError(decision.message)
+        return seen, decision
+
     async def _look(self) -> Seen:
         bookie_id = self.settings.bookie_id
         disks = await in_thread(self._read_disks)
@@ -226,10 +232,14 @@ class Boot:
         return inspect_disks(self.disk, directories, volume_uids=self.settings.volume_uids)
 
     # If disks changed or are new: before the boot writes to them
-    async def _get_consent(self, decision: Decision, found: Inspection) -> None:
-        """Wait for the consent that the policy demands. Until then the boot changes nothing: the
-        old disk may still come back, and then the journal must still have the records for it.
+    async def _get_consent(self, decision: Decision, found: Inspection) -> bool:
+        """Wait for the consent that the policy demands; False when nobody had to be asked.
+
+        Until then the boot changes nothing: the old disk may still come back, and then the journal
+        must still have the records for it.
         """
+        if decision.kind not in (Kind.FIX, Kind.ASK):
+            return False
         policy = self.settings.policy
         if policy is FixPolicy.NEVER:
             raise BootRefusedError(
@@ -237,15 +247,17 @@ class Boot:
                 "the fix (policy Auto or Approve, or `bookie cookie fix`); nothing was changed"
             )
         if policy is FixPolicy.AUTO and decision.kind is Kind.FIX:
-            return
+            return False
         plan = fix_plan(decision, found)
         if plan.plan_id == self.approved_plan:
-            return
+            return False
+        self._approved.clear()
         self.progress.plan = plan
         self._step("awaiting approval")
         log.warning("cookie fix %s waits for approval: %s", plan.plan_id, plan.description)
         await self._approved.wait()
         self.progress.plan = None
+        return True
 
     async def _outlive_rival(self, *, may_take_over: bool) -> None:
         """Wait until no other process is registered under this bookie id; one on other directories
