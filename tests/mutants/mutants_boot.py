@@ -406,4 +406,16 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ),
         tests=(DIES_AT_BOOT,),
     ),
+    planted(
+        "a consent counts for disks that came while it was waited for",
+        stands_for=("what nobody has seen counts",),
+        file=BOOT,
+        old="            # Other disks may lie there by now, which nobody has judged.\n"
+        "            seen, decision = await self._judge()\n",
+        new="            break\n",
+        tests=(
+            DISKS
+            + "test_a_consent_to_an_empty_disk_is_none_to_another_bookies_that_is_mounted_late",
+        ),
+    ),
 )

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from bookie.cli.main import main
@@ -16,6 +17,7 @@ from bookie.tls.principals import Role
 from click.testing import CliRunner, Result
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
+from kazoo.security import make_acl, make_digest_acl
 from metadata_cases import some_ledger
 from tls_fleet import TlsFleet
 
@@ -55,9 +57,9 @@ async def cluster(
     return at
 
 
-def acls(cluster: str, *options: str) -> Result:
-    words = ["metadata", "acls", "--metadata", f"zks://{cluster}", "--output", "json", *options]
-    return CliRunner().invoke(main, words)
+def acls(cluster: str, *options: str, scheme: str = "zks") -> Result:
+    words = ["metadata", "acls", "--metadata", f"{scheme}://{cluster}", "--output", "json"]
+    return CliRunner().invoke(main, [*words, *options])
 
 
 def sums(result: Result) -> tuple[int, int]:
@@ -107,6 +109,32 @@ def test_a_znode_that_is_not_known_is_left_alone(cluster: str) -> None:
         client.create(f"/{cluster.partition('/')[2]}/foreign/znode", makepath=True)
     unknown = {row["kind"]: row for row in json.loads(acls(cluster, "--apply").stdout)}["unknown"]
     assert unknown["first"].endswith("/ledgers/foreign") and unknown["changed"] == 0
+
+
+@pytest.fixture
+def by_login(cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The same cluster, for a fleet that logs in and is no super user."""
+    login = tmp_path / "login"
+    login.write_text("scheme: digest\nuser: fleet\npassword: secret\n")
+    login.chmod(0o600)
+    monkeypatch.delenv(DIRECTORY_VARIABLE)
+    monkeypatch.setenv("BOOKIE_ZOOKEEPER__CREDENTIALS_FILE", str(login))
+    return cluster
+
+
+@pytest.mark.parametrize("allowed", [{"read": True}, {}])
+def test_a_znode_of_other_credentials_holds_up_no_other(
+    by_login: str, allowed: dict[str, bool]
+) -> None:
+    path = f"/{by_login.partition('/')[2]}/cookies/bookie-0"
+    theirs = [make_digest_acl("they", "other", all=True), make_acl("world", "anyone", **allowed)]
+    with anybody(by_login) as client:
+        client.set_acls(path, theirs)
+    applied = acls(by_login, "--apply", scheme="zk")
+    rows = json.loads(applied.stdout)
+    assert [row["first_refused"] for row in rows if row["refused"]] == [path]
+    assert sum(row["refused"] for row in rows) == 1 and sums(applied)[1] >= 11
+    assert applied.exit_code == Exit.FINDINGS and f"the first is {path}: run" in applied.stderr
 
 
 def test_while_a_fleet_moves_nothing_is_closed(

@@ -47,6 +47,19 @@ async def test_the_highest_epoch_outlives_registrations(store: FaultyStore) -> N
     assert book.meant(B0).epoch == 7
 
 
+async def test_who_is_registered_with_other_endpoints_is_not_called_absent(
+    store: FaultyStore,
+) -> None:
+    await registered(store)
+    book = AddressBook(store, ttl_s=0.0, endpoint_ids=("bookie-admin-advertised", "bookie-admin"))
+    expected = "registered without the endpoint bookie-admin-advertised or bookie-admin"
+    with pytest.raises(UnavailableError, match=expected):
+        await book.find(B0)
+    await store.unregister(B0)
+    with pytest.raises(UnavailableError, match="bookie-0 is not registered"):
+        await book.find(B0)
+
+
 async def test_what_the_store_could_not_say_is_not_said_of_the_bookie(store: FaultyStore) -> None:
     book = AddressBook(store, ttl_s=0.0)
     with pytest.raises(UnavailableError, match=r"cannot look up bookie-0: .* holds no cluster yet"):

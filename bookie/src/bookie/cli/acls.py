@@ -13,7 +13,7 @@ from bookie.metadata.access import OPEN, Access
 from bookie.metadata.access_lists import Count
 from bookie.metadata.zookeeper import ZooKeeperStore
 
-COLUMNS: Final = ("kind", "checked", "different", "changed", "first")
+COLUMNS: Final = ("kind", "checked", "different", "changed", "refused", "first")
 
 
 @click.command("acls")
@@ -36,7 +36,14 @@ def acls(metadata: str, output: str, apply: bool, opened: bool) -> None:
     counts = run(_checked(metadata, apply=apply, opened=opened))
     rows: list[dict[str, Any]] = [asdict(count) for count in counts]
     show_rows(rows, columns=COLUMNS, output=output, nothing="no znodes")
-    if any(count.different > count.changed for count in counts):
+    if refused := [count for count in counts if count.refused]:
+        click.echo(
+            f"error: ZooKeeper refuses {sum(count.refused for count in refused)} of the znodes to "
+            f"these credentials, the first is {refused[0].first_refused}: run the command again "
+            "with the credentials in its access list",
+            err=True,
+        )
+    if refused or any(count.different > count.changed for count in counts):
         raise click.exceptions.Exit(Exit.FINDINGS)
 
 

@@ -57,6 +57,8 @@ class AddressBook:
         self._endpoints: dict[BookieId, Endpoint] = {}
         """The endpoints of the bookies that were registered at the last refresh, which replaces
         all."""
+        self._others: frozenset[BookieId] = frozenset()
+        """Bookies that are registered with none of these endpoints, such as Apache's."""
         self._epochs: dict[str, int] = {}
         """By bookie: the highest boot epoch seen; never falls."""
         self._read_at: float | None = None
@@ -78,12 +80,17 @@ class AddressBook:
             await self._read()
         endpoint = self._endpoints.get(bookie_id)
         if endpoint is None:
-            raise UnavailableError(
-                f"cannot look up {bookie_id}: {self._trouble}"
-                if self._trouble
-                else f"bookie {bookie_id} is not registered"
-            )
+            raise UnavailableError(self._why_not(bookie_id))
         return Address(endpoint, self.meant(bookie_id))
+
+    def _why_not(self, bookie_id: BookieId) -> str:
+        """Why it has no address."""
+        if self._trouble:
+            return f"cannot look up {bookie_id}: {self._trouble}"
+        if bookie_id in self._others:
+            expected = " or ".join(self._endpoint_ids)
+            return f"bookie {bookie_id} is registered without the endpoint {expected}"
+        return f"bookie {bookie_id} is not registered"
 
     def meant(self, bookie_id: BookieId) -> Identity:
         """The identity that must answer for this bookie, as known now."""
@@ -129,5 +136,6 @@ class AddressBook:
             for bookie_id, info in bookies.items()
             if (endpoint := info.first_of(self._endpoint_ids)) is not None
         }
+        self._others = frozenset(bookies) - self._endpoints.keys()
         for bookie_id, info in bookies.items():
             self.saw(bookie_id, info.boot_epoch)

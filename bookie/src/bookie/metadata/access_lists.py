@@ -2,7 +2,8 @@
 
 It is for trees that were created before there were credentials, or by other clients. It walks down
 folder by folder, with a bounded number of requests under way. It counts unknown znodes and leaves
-them alone, with everything below; it also leaves other clusters alone.
+them alone, with everything below; it also leaves other clusters alone. Znodes that ZooKeeper
+refuses to show or to change are counted too, and hold up no other.
 """
 
 import asyncio
@@ -11,9 +12,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from kazoo.exceptions import NoNodeError
+from kazoo.exceptions import NoAuthError, NoNodeError
 from kazoo.security import ACL
 
+from bookie.errors import UnavailableError
 from bookie.metadata.access import Access, Place, place_of
 from bookie.metadata.layout import LEDGER_PREFIX, OWN_ROOT, Paths
 from bookie.metadata.session import ZooKeeperSession
@@ -37,6 +39,10 @@ class Count:
     """How many of these were corrected now."""
     first: str = ""
     """Path of the first that is wrong or unknown; empty when there is none."""
+    refused: int = 0
+    """How many ZooKeeper refused to show or to change: they belong to other credentials."""
+    first_refused: str = ""
+    """Path of the first of these; empty when there is none."""
 
 
 class AccessLists:
@@ -48,6 +54,8 @@ class AccessLists:
         self._instance_id = instance_id
         self._counts: dict[str, Count] = {}
         """The results by kind, in the order in which kinds were found."""
+        self._denied: set[str] = set()
+        """Paths that were refused: a folder may be so twice, itself and what is in it."""
 
     async def check(self, wanted: Access, *, apply: bool) -> list[Count]:
         """Check all znodes; returns the counts by kind. `apply`: correct wrong lists; doing it
@@ -55,7 +63,7 @@ class AccessLists:
 
         Raises UnavailableError; lists that were corrected before stay so.
         """
-        self._counts = {}
+        self._counts, self._denied = {}, set()
         async for batch in self._walk():
             lists = await asyncio.gather(*(self._list_of(path) for path in batch))
             wrong = [
@@ -70,11 +78,14 @@ class AccessLists:
                     self._counts[place.label].changed += is_set
         return list(self._counts.values())
 
-    def _judged(self, path: str, found: Sequence[ACL], wanted: Access) -> Place | None:
-        """Count a znode; returns its purpose when its list is wrong, else None."""
+    def _count_of(self, path: str) -> Count:
         place = place_of(path, self._paths)
         kind = UNKNOWN if place is None else place.label
-        count = self._counts.setdefault(kind, Count(kind))
+        return self._counts.setdefault(kind, Count(kind))
+
+    def _judged(self, path: str, found: Sequence[ACL], wanted: Access) -> Place | None:
+        """Count a znode; returns its purpose when its list is wrong, else None."""
+        place, count = place_of(path, self._paths), self._count_of(path)
         count.checked += 1
         if place is not None and wanted.is_right(place, list(found)):
             return None
@@ -111,25 +122,46 @@ class AccessLists:
             )
         except NoNodeError:
             return []
+        except UnavailableError as error:
+            self._refused(folder, error)
+            return []
         return names
 
     async def _list_of(self, path: str) -> list[ACL] | None:
-        """Read the access list of a znode; None when there is no such znode."""
+        """Read the access list of a znode; None when there is no such znode, or ZooKeeper refuses
+        to show it."""
         try:
             found: tuple[list[ACL], Any] = await self._session.read(
                 lambda zk: zk.get_acls_async(path), synced_in=self._session.generation
             )
         except NoNodeError:
             return None
+        except UnavailableError as error:
+            self._refused(path, error)
+            return None
         return found[0]
 
     async def _set(self, path: str, wanted: list[ACL]) -> bool:
-        """Set an access list; False when the znode is gone."""
+        """Set an access list; False when the znode is gone, or ZooKeeper refuses it."""
         try:
             await self._session.write(partial(_begin_set, path=path, wanted=wanted), repeat=True)
         except NoNodeError:
             return False
+        except UnavailableError as error:
+            self._refused(path, error)
+            return False
         return True
+
+    def _refused(self, path: str, error: UnavailableError) -> None:
+        """Count a refusal; any other error is raised."""
+        if not isinstance(error.__cause__, NoAuthError):
+            raise error
+        if path in self._denied:
+            return
+        self._denied.add(path)
+        count = self._count_of(path)
+        count.refused += 1
+        count.first_refused = count.first_refused or path
 
 
 def _above(root: str) -> Iterator[str]:

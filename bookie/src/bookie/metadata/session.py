@@ -326,9 +326,10 @@ class ZooKeeperSession:
         except (TimeoutError, KazooTimeoutError, KazooException) as error:
             outcome = "; whether it happened is unknown" if kind == "write" else ""
             trouble = f" ({self._client.trouble})" if self._client.trouble else ""
+            found = f"{type(error).__name__} {error}".rstrip()
             raise UnavailableError(
-                f"ZooKeeper at {self.hosts} did not answer a {kind} "
-                f"({type(error).__name__} {error}){trouble}{outcome}: read again later"
+                f"ZooKeeper at {self.hosts} did not answer a {kind} ({found}){trouble}{outcome}: "
+                "read again later"
             ) from error
         finally:
             request.close()

@@ -237,10 +237,12 @@ async def claimed(store: MemoryStore, wanted: Sequence[LedgerId], *, at: float =
     return {i for group in groups for i in later.same(group, dict.fromkeys(group, 3))}
 
 
-async def store_with(made: Sequence[Outcome], wanted: Sequence[LedgerId]) -> MemoryStore:
+async def store_with(
+    made: Sequence[Outcome], wanted: Sequence[LedgerId], *, at: float = 0.0
+) -> MemoryStore:
     store = MemoryStore()
     await store.initialise()
-    one = checkpoint(store, wanted)
+    one = checkpoint(store, wanted, at=at)
     one.add(made)
     await store.write_value(one.name, one.encoded(), version=None)
     return store
@@ -267,6 +269,12 @@ async def test_what_is_old_does_not_count() -> None:
     store = await store_with([outcome(1)], ids(1))
     assert await claimed(store, ids(1), at=AGE_MAX_S) == {1}
     assert await claimed(store, ids(1), at=AGE_MAX_S + 1) == set()
+
+
+async def test_what_was_done_in_the_future_does_not_count() -> None:
+    store = await store_with([outcome(1)], ids(1), at=500.0)
+    assert await claimed(store, ids(1), at=500.0) == {1}
+    assert await claimed(store, ids(1), at=499.0) == set()
 
 
 async def test_going_on_makes_nothing_younger() -> None:

@@ -9,8 +9,8 @@ from bookie.repair.look import underreplication_grace as module
 from bookie.repair.look.underreplication_grace import ONE_BY_ONE_MAX, Grace
 
 NOW_MS, GRACE_MS = 10**9, 100_000
-AGES_MS = (0, GRACE_MS - 1, GRACE_MS, 7 * GRACE_MS, None)
-"""Ledger after ledger, over and over; None: it has no mark."""
+AGES_MS = (0, GRACE_MS - 1, GRACE_MS, 7 * GRACE_MS, 1 - GRACE_MS, -GRACE_MS, None)
+"""Ledger after ledger, over and over; negative: in the future; None: it has no mark."""
 
 
 async def grace_over(ages_ms: list[int | None], *, grace_ms: int = GRACE_MS) -> Grace:
@@ -25,7 +25,7 @@ async def grace_over(ages_ms: list[int | None], *, grace_ms: int = GRACE_MS) -> 
 @pytest.mark.parametrize("asked", [0, 1, ONE_BY_ONE_MAX, ONE_BY_ONE_MAX + 1, 4 * ONE_BY_ONE_MAX])
 async def test_only_young_marks_excuse_however_many_ledgers_are_asked_for(asked: int) -> None:
     ages = [AGES_MS[number % len(AGES_MS)] for number in range(4 * ONE_BY_ONE_MAX)]
-    young = {i for i in range(asked) if (age := ages[i]) is not None and age < GRACE_MS}
+    young = {i for i in range(asked) if (age := ages[i]) is not None and abs(age) < GRACE_MS}
     assert await (await grace_over(ages)).excused(list(map(LedgerId, range(asked)))) == young
     never = await grace_over(ages, grace_ms=0)
     assert await never.excused(list(map(LedgerId, range(asked)))) == set()

@@ -38,7 +38,8 @@ log = logging.getLogger(__name__)
 
 SCHEMA: Final = 1
 AGE_MAX_S: Final = 7 * 24 * 3600.0
-"""What was done earlier does not count: disks rot."""
+"""What was done earlier does not count, as disks rot; nor does what was done in the future, when
+nobody knows."""
 BLOCK_LEDGERS: Final = 500
 EVERY_S: Final = 5.0
 _DIGEST_BYTES: Final = 8
@@ -187,8 +188,8 @@ class Checkpoint:
                     f"is {self._instance_id} (schema {SCHEMA}): it is left unread and replaced"
                 )
                 return []
-            blocks = _blocks(tree["blocks"])
-            young = [block for block in blocks if self._clock() - block.at <= AGE_MAX_S]
+            blocks, now = _blocks(tree["blocks"]), self._clock()
+            young = [block for block in blocks if 0 <= now - block.at <= AGE_MAX_S]
             self.touched |= _names(tree["touched"])
         except (ValueError, KeyError, TypeError) as error:
             self._say(f"the checkpoint {self.name} is none ({error!r}): it is replaced")

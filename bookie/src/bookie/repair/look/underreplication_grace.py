@@ -49,7 +49,8 @@ class Grace:
     now_ms: int
 
     def is_young(self, mark: UnderreplicationMark) -> bool:
-        return self.now_ms - mark.ctime_ms < self.grace_ms
+        # A little in the future: clocks differ. Far in it: set by a clock that was wrong.
+        return abs(self.now_ms - mark.ctime_ms) < self.grace_ms
 
     async def excused(self, ledger_ids: Collection[LedgerId]) -> set[LedgerId]:
         """The ledgers whose mark, read again now, is younger than the grace period."""
