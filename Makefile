@@ -54,7 +54,7 @@ sim-planned: install ; $(BIN)/python tests/planned --seeds $(SEEDS) $(if $(FIRST
 shrink: install ; $(BIN)/python -m bookie.testing.simulation --shrink $(SEED)
 mutants: install ; $(BIN)/python tests/mutants $(PART:%=--part %) --json $(RESULTS)/mutants.json
 mutants-sim: install ; $(BIN)/python tests/mutants --simulate --json $(RESULTS)/mutants-sim.json
-mutation: install ; PYTHONPATH=tests/mutants $(BIN)/python tests/mutation $(MODULE) $(SAMPLE:%=--sample %) $(if $(LAST),--last $(LAST)) $(WORKERS:%=--workers %) --json $(RESULTS)/mutation.json
+mutation: install ; PYTHONPATH=tests/mutants $(BIN)/python tests/mutation $(MODULE) $(SAMPLE:%=--sample %) $(if $(TESTS),--tests $(TESTS)) $(if $(LAST),--last $(LAST)) $(WORKERS:%=--workers %) --json $(RESULTS)/mutation.json
 mutation-map: install ; PYTHONPATH=tests/mutants $(BIN)/python tests/mutation --map $(WORKERS:%=--workers %)
 mutation-nightly: install ; PYTHONPATH=tests/mutants $(BIN)/python tests/mutation --nightly --sample $(or $(SAMPLE),2000) --seed $(or $(SEED),7) $(WORKERS:%=--workers %) --verdicts docs/proof/mutation-verdicts.jsonl --json docs/proof/mutation.json
 repair-scale: install ; PYTHONPATH=tests/support $(BIN)/python tests/repair_scale --story $(STORY) --ledgers $(LEDGERS) --json $(RESULTS)/$(STORY)-scale.json
