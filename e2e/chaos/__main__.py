@@ -9,12 +9,13 @@ import argparse
 import random
 import sys
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from bookie.testing.apache import NoToolsError
-from bookie.testing.figures import tell
+from bookie.testing.figures import source, tell
 from chaos_run import Chaos
 from harness.kind import NoClusterError, bring_up, load_images
 from harness.operator import Operator
@@ -33,6 +34,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, default=Path("build/proof/chaos.json"))
     options = parser.parse_args()
     seed = random.randrange(SEEDS) if options.seed is None else options.seed
+    of = source()
     try:
         build().classpath()
         kind = bring_up(Settings.from_environment())
@@ -52,7 +54,7 @@ def main() -> int:
     except AssertionError as error:
         found = str(error)
         print(f"chaos: {found}\nchaos: what was seen: {story.keep_what_is_seen()}", flush=True)
-    report(chaos, found, minutes=(time.monotonic() - began) / 60, path=options.json)
+    report(chaos, found, minutes=(time.monotonic() - began) / 60, path=options.json, of=of)
     if not found or not kind.settings.keep:
         story.end()
         operator.remove()
@@ -60,7 +62,7 @@ def main() -> int:
     return 1 if found else 0
 
 
-def report(chaos: Chaos, found: str, *, minutes: float, path: Path) -> None:
+def report(chaos: Chaos, found: str, *, minutes: float, path: Path, of: Mapping[str, str]) -> None:
     figures = {
         "date": datetime.now(UTC).date().isoformat(),
         "seed": chaos.seed,
@@ -79,7 +81,7 @@ def report(chaos: Chaos, found: str, *, minutes: float, path: Path) -> None:
         f"{chaos.story.faults.forgotten} times a bookie was made to forget: "
         f"{'NOT WHOLE' if found else 'every entry and every copy is there'}"
     )
-    tell("make chaos", figures, path=path, line=line)
+    tell("make chaos", figures, path=path, line=line, of=of)
 
 
 if __name__ == "__main__":

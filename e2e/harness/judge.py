@@ -94,12 +94,14 @@ class Judge:
         """The verdict on all that was ever noted; its `exitCode` is that of the process.
 
         `faults`: so many bookies were made to forget, of each of which the status must know.
+        `seconds` are for a quiet machine. What it has no time to ask for is unknown, which is no
+        whole fleet.
         """
         self._inside(f"cat >{STATUS}", stdin=json.dumps(status))
         words = ["check", *self._where, "--json", VERDICT, "--status", STATUS]
         for number in range(1, self._writes + 1):
             words += ["--notes", f"/notes/acks-{number}"]
-        words += ["--faults", str(faults), "--seconds", f"{seconds:.0f}"]
+        words += ["--faults", str(faults), "--seconds", f"{seconds * PATIENCE:.0f}"]
         script = f'rm -f {VERDICT}; sh {JUDGE_FOLDER}/run "$@" >&2; echo "code $?"; cat {VERDICT}'
         said = self._inside(script, *words, seconds=seconds + STOP_S)
         code, _, verdict = said.partition("\n")

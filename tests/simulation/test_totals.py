@@ -5,7 +5,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from bookie.testing.figures import core_digest, digest_of, release
+from bookie.testing.figures import core_digest, digest_of, release, tell
 from bookie.testing.simulation.plan import Plan
 from bookie.testing.simulation.totals import Total, Totals, next_seeds, ranges_of, seeds_of
 from bookie.testing.simulation.world import Verdict
@@ -67,3 +67,11 @@ def test_a_digest_tells_cores_apart_and_generated_files_do_not_count() -> None:
     assert digest_of(files) != digest_of([("protocol/a.py", b"12"), ("wire/b.py", b"")])
     assert digest_of(files) == digest_of([*files, ("wire/c_pb2.py", b"9")])
     assert len(core_digest()) == 12 and release().count(".") == 2
+
+
+def test_a_long_run_speaks_of_the_code_that_it_began_with(tmp_path: Path) -> None:
+    path = tmp_path / "soak.json"
+    tell("make soak", {"seed": 1}, path=path, line="done", of=OLDER)
+    told = written(path)
+    assert {name: told[name] for name in OLDER} == OLDER
+    assert told["seed"] == 1 and told["command"] == "make soak"

@@ -11,10 +11,11 @@ import shutil
 import signal
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from bookie.testing.figures import tell
+from bookie.testing.figures import source, tell
 from fault_plan import Kind
 from small_disks import can_mount, enter, is_inside
 from soak_bookies import SoakError
@@ -58,7 +59,7 @@ async def run(soak: Soak) -> bool:
     return not soak.findings.total
 
 
-def report(soak: Soak, path: Path) -> None:
+def report(soak: Soak, path: Path, *, of: Mapping[str, str]) -> None:
     options, tally, load, findings = soak.options, soak.tally, soak.load, soak.findings
     minutes, seed = options.minutes, options.seed
     tell(
@@ -66,6 +67,7 @@ def report(soak: Soak, path: Path) -> None:
         figures(tally, load, findings, minutes=minutes, seed=seed, modes=soak.modes),
         path=path,
         line=last_line(tally, load, findings, minutes=minutes, seed=seed),
+        of=of,
     )
 
 
@@ -77,6 +79,7 @@ def main() -> None:
     work = (options.work or Path(tempfile.mkdtemp(prefix="soak-"))).absolute()
     work.mkdir(parents=True, exist_ok=True)
     seed = random.randrange(SEEDS) if options.seed is None else options.seed
+    of = source()
     soak = Soak(Options(options.minutes, seed, work, has_small_disks))
     if not has_small_disks:
         why = "not wanted" if options.no_small_disks else "no tmpfs can be mounted here"
@@ -97,7 +100,7 @@ def main() -> None:
             print(f"soak: {words}")
         print(f"soak: logs and disks are in {work}; the same plan again: ", end="")
         print(repeat_command(seed, options.minutes))
-    report(soak, options.json)
+    report(soak, options.json, of=of)
     raise SystemExit(0 if is_good else 1)
 
 

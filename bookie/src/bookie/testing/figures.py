@@ -87,11 +87,20 @@ def source() -> dict[str, str]:
     return {"revision": code_revision(), "core": core_digest(), "release": release()}
 
 
-def tell(command: str, figures: Mapping[str, Any], *, path: Path, line: str) -> None:
-    """Writes the figures to `path` and prints `line` last; `command` is what to run for them."""
+def tell(
+    command: str,
+    figures: Mapping[str, Any],
+    *,
+    path: Path,
+    line: str,
+    of: Mapping[str, str] | None = None,
+) -> None:
+    """Writes the figures to `path` and prints `line` last; `command` is what to run for them.
+    `of`: `source()` as it was when a long run began, since somebody may change the tree meanwhile.
+    """
     content = {
         "command": command,
-        **source(),
+        **(source() if of is None else of),
         "python": platform.python_version(),
         **figures,
     }
