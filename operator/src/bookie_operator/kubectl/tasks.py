@@ -86,7 +86,8 @@ def follow(
                 said = _tell_once(f"Running {task.status.target}", said, tell)
                 reached.say(task.status.message)
         if task.status.phase is TaskPhase.PENDING:
-            said = _tell_once(_why_not(kubectl, task), said, tell)
+            why = why_pending(_cluster_of(kubectl, task), task.spec)
+            said = _tell_once(why, said, tell)
 
 
 class Reached:
@@ -110,35 +111,38 @@ def _tell_once(text: str, said: str, tell: Tell) -> str:
     return text
 
 
-def _why_not(kubectl: Kubectl, task: BookieTask) -> str:
-    """Why a task waits, read from the cluster's status."""
-    cluster = read(BookieCluster, kubectl.get(CLUSTERS, task.spec.cluster))
-    action = ACTIONS[task.spec.type]
-    for item in cluster.status.blocked:
-        if item.action == action and item.bookie == task.spec.bookie:
+def why_pending(cluster: BookieCluster, asked: TaskSpec) -> str:
+    """Why a task waits, as far as the cluster's status tells."""
+    action, status = ACTIONS[asked.type], cluster.status
+    for item in status.blocked:
+        if item.action == action and item.bookie == asked.bookie:
             return f"Pending, refused by {item.predicate}: {item.message}"
     if cluster.spec.paused:
         return "Pending: the cluster is paused (kubectl bookie resume)"
-    if task.spec.type is TaskType.REPAIR and not task.spec.bookie:
+    if asked.type is TaskType.REPAIR and not asked.bookie:
         return "Pending: it begins once every bookie serves, none has marks and no other job runs"
-    if task.spec.type is TaskType.AUDIT and cluster.status.is_true(ConditionType.REPAIR_RUNNING):
+    if asked.type is TaskType.AUDIT and status.is_true(ConditionType.REPAIR_RUNNING):
         return "Pending: it begins after the repair that runs now"
-    if task.spec.type is TaskType.AUDIT and cluster.status.audit.running:
+    if asked.type is TaskType.AUDIT and status.audit.running:
         return "Pending: it begins after the audit that runs now"
-    if task.spec.type is TaskType.SCRUB and cluster.status.scrub.running:
+    if asked.type is TaskType.SCRUB and status.scrub.running:
         return "Pending: it begins after the scrub that runs now"
-    if task.spec.type is TaskType.SCRUB:
+    if asked.type is TaskType.SCRUB:
         return "Pending: a scrub begins once every bookie serves, none has marks and none drains"
-    if task.spec.type is TaskType.REREPLICATE and cluster.status.rereplication.running:
+    if asked.type is TaskType.REREPLICATE and status.rereplication.running:
         return "Pending: it begins after the re-replication that runs now"
-    if task.spec.type is TaskType.REREPLICATE:
+    if asked.type is TaskType.REREPLICATE:
         return "Pending: it begins once every bookie serves, none has marks and none drains"
     return "Pending: the operator has not started it yet (see kubectl bookie events)"
 
 
+def _cluster_of(kubectl: Kubectl, task: BookieTask) -> BookieCluster:
+    return read(BookieCluster, kubectl.get(CLUSTERS, task.spec.cluster))
+
+
 def status_after(kubectl: Kubectl, task: BookieTask) -> ClusterStatus:
     """The cluster's status; the operator published it before the task ended."""
-    return read(BookieCluster, kubectl.get(CLUSTERS, task.spec.cluster)).status
+    return _cluster_of(kubectl, task).status
 
 
 def marks_left(status: ClusterStatus, bookie: str) -> int:
