@@ -22,7 +22,7 @@ _ALLOW: Final = json.dumps({"spec": {"cookieFix": {"policy": "Approve"}}})
 
 def refusal_hint(name: str, bookie: BookieStatus) -> Hint:
     reason = refusal_reason({disk.verdict for disk in bookie.disks}, bookie.message)
-    return _HINTS.get(reason, _HINTS[REFUSED])(name, bookie)
+    return BY_REFUSAL[reason](name, bookie)
 
 
 def _disk(bookie: BookieStatus, *verdicts: str) -> str:
@@ -121,7 +121,7 @@ def _unknown(name: str, bookie: BookieStatus) -> Hint:
     return Hint(f"{bookie.id} refuses to boot. {_KEEP} Show what it found:", _logs(name, bookie))
 
 
-_HINTS: Final[Mapping[str, Callable[[str, BookieStatus], Hint]]] = {
+BY_REFUSAL: Final[Mapping[str, Callable[[str, BookieStatus], Hint]]] = {
     INDEX_LOST: _index,
     LOG_LOST: _log,
     "TornStamp": _stamp,
@@ -134,3 +134,4 @@ _HINTS: Final[Mapping[str, Callable[[str, BookieStatus], Hint]]] = {
     "FixNotAllowed": _fix,
     REFUSED: _unknown,
 }
+"""Reason -> what makes its hint; each that a refusal can have."""
