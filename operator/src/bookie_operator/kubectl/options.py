@@ -57,8 +57,8 @@ def with_kubectl(command: Command) -> Command:
 
     @wraps(command)
     def run(*args: Any, **kwargs: Any) -> None:
-        inherited = click.get_current_context().obj or []
-        kubectl = Kubectl([*inherited, *_taken(kwargs)])
+        before = click.get_current_context().obj  # of `kubectl_flags`
+        kubectl = Kubectl([*before, *_taken(kwargs)])
         try:
             code = command(kubectl, *args, **kwargs)
         except SettingsError as error:
