@@ -1,5 +1,7 @@
 """The page of a fleet: it says what the tree says, and what a cluster says is only text."""
 
+import base64
+import hashlib
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -8,6 +10,8 @@ import pytest
 from bookie_operator.model.bookie_status import DiskStatus
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.incidents import Incident, IncidentOutcome
+from bookie_operator.model.status import ClusterStatus
+from bookie_operator.model.undecided import UNDECIDED_MAX
 from bookie_operator.page.document import POLICY, content, document
 from bookie_operator.page.markup import line_of
 from bookie_operator.page.shown import Unreadable
@@ -23,7 +27,7 @@ from bookie_operator.status_tree.tree import (
 )
 from kubectl_lab import cluster_of
 from parsed_page import Parsed
-from rich.text import Text
+from rich.text import Span, Text
 
 NASTY = "<script>alert('x')</script>&"
 STATES = ["healthy", "limbo", "approval", "blocked"]
@@ -140,6 +144,16 @@ def test_ids_of_elements_are_unique() -> None:
         (Text("x", "dim"), '<span class="dim">x</span>'),
         (Text.assemble("a", ("b", "bold red"), "c"), 'a<span class="b bad">b</span>c'),
         (Text.assemble("a", ("b", "magenta")), "ab"),
+        (Text("ab<", "bold green"), '<span class="b good">ab&lt;</span>'),
+        (
+            Text.assemble(Text.assemble("a", ("b", "cyan"), style="dim"), "c"),
+            '<span class="dim">a</span><span class="dim busy">b</span>c',
+        ),
+        (
+            Text("abc", spans=[Span(0, 2, "red"), Span(1, 9, "yellow")]),
+            '<span class="bad">a</span><span class="bad unsure">b</span>'
+            '<span class="unsure">c</span>',
+        ),
         (Text(""), ""),
     ],
 )
@@ -216,3 +230,84 @@ def test_disks_are_ok_only_once_a_boot_has_said_so(verdicts: tuple[str, ...], sa
     text = content([cluster.model_copy(update={"status": status})], now=NOW)
     [summary] = re.findall(r"<summary[^>]*>(.*?)</summary>", text)
     assert Parsed(summary).text == said
+
+
+SECTIONS = ["Conditions", "Bookies", "Audits and repairs", "Promises"]
+UNDECIDED = {"ledgers": 1, "through": 5, "first": [{"ledger": 5, "entry": 1}]}
+REPAIR = {"episode": "b-2", "state": "Failed", "undecided": UNDECIDED}
+REFUSED = {"action": "Restart", "predicate": "P", "since": NOW}
+
+
+@pytest.mark.parametrize(
+    ("facts", "more"),
+    [
+        ({}, []),
+        ({"bookies": [{"id": "b", "state": "Limbo", "repair": REPAIR}]}, ["Undecided"]),
+        ({"blocked": [REFUSED]}, ["Blocked"]),
+        ({"incidents": [incident(9, 8)]}, ["Incidents"]),
+    ],
+)
+def test_a_section_is_there_if_it_has_something_to_say(
+    facts: dict[str, Any], more: list[str]
+) -> None:
+    status = ClusterStatus.model_validate(facts)
+    text = content([cluster_of("healthy").model_copy(update={"status": status})], now=NOW)
+    heads = re.findall(r"<section><h2>(.*?)</h2>", text)
+    assert heads == [*SECTIONS[:2], *more, *SECTIONS[2:]]
+    assert ("none reported yet" in text) is ("bookies" not in facts)
+
+
+def test_the_newest_incident_is_the_first_in_the_list() -> None:
+    status = ClusterStatus(incidents=(incident(9, 8, "b-1"), incident(7, 6, "b-2")))
+    text = content([cluster_of("healthy").model_copy(update={"status": status})], now=NOW)
+    listed = text.rpartition("</figure>")[2]
+    assert 0 < listed.index("b-2") < listed.index("b-1") and "<svg" in text
+
+
+@pytest.mark.parametrize(
+    ("names", "title", "links", "where"),
+    [
+        ([], "no cluster", [], []),
+        ([("", "a")], "a", [], []),
+        ([("n", "a")], "a", [], ["n"]),
+        ([("n", "a"), ("", "b<")], "a, b&lt;", ["n/a", "b&lt;"], ["n"]),
+        ([("n", "a"), ("m<", "a")], "a, a", ["n/a", "m&lt;/a"], ["n", "m&lt;"]),
+    ],
+)
+def test_clusters_are_named_and_linked_where_there_are_several(
+    names: list[tuple[str, str]], title: str, links: list[str], where: list[str]
+) -> None:
+    made = document([Unreadable(*one, "no <spec>") for one in names], now=NOW)
+    assert f"<title>{title}: bookies</title>" in made
+    assert re.findall(r'<a id="to-(.*?)" href="#(.*?)">', made) == [(one, one) for one in links]
+    assert re.findall(r'<p class="dim">namespace (.*?)</p>', made) == where
+    assert made.count("<p>no &lt;spec&gt;</p>") == len(names)
+
+
+def test_a_cluster_is_named_with_its_namespace_in_its_link_and_above_it() -> None:
+    made = content([Unreadable("n<", "a<", "why"), Unreadable("", "b", "why")], now=NOW)
+    said = Parsed(made).text.splitlines()
+    both = ("BookieCluster a< not readable n<", "BookieCluster b not readable ")
+    assert said[0] == "".join(both)
+    assert said[1:] == [
+        "BookieCluster a< not readablenamespace n<why",
+        "BookieCluster b not readablewhy",
+    ]
+
+
+def test_every_ledger_that_waits_for_a_person_is_on_the_page() -> None:
+    rows = [{"ledger": number, "entry": 1} for number in range(UNDECIDED_MAX)]
+    found = {"ledgers": len(rows), "through": len(rows), "first": rows}
+    bookie = {"id": "b", "state": "Limbo", "repair": REPAIR | {"undecided": found}}
+    status = ClusterStatus.model_validate({"bookies": [bookie]})
+    text = content([cluster_of("healthy").model_copy(update={"status": status})], now=NOW)
+    ledgers = re.findall(r"<li>ledger (\d+) from entry 1 on", text)
+    assert ledgers == [str(row["ledger"]) for row in rows]
+
+
+def test_the_script_and_the_style_are_those_that_the_policy_allows() -> None:
+    made = document([], now=NOW)
+    for name in ("script", "style"):
+        [inner] = re.findall(rf"<{name}>(.*?)</{name}>", made, re.S)
+        digest = base64.b64encode(hashlib.sha256(inner.encode()).digest()).decode()
+        assert f"{name}-src 'sha256-{digest}'" in POLICY

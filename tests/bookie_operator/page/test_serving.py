@@ -6,8 +6,9 @@ import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 
 import pytest
-from aiohttp import ClientResponse
+from aiohttp import ClientResponse, ClientSession
 from aiohttp.test_utils import TestClient, TestServer
+from bookie.hosts import at_port
 from bookie_operator.errors import LocalError
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.page.serving import HEADERS, application, serve_page
@@ -158,8 +159,22 @@ async def test_a_source_that_fails_says_why(visitor: Visitor, source: Source) ->
 
 async def test_a_port_that_is_in_use_is_an_error_with_what_to_do(source: Source) -> None:
     taken = socket.create_server(("127.0.0.1", 0))
-    with taken, pytest.raises(LocalError, match="choose another --page-port"):
-        await serve_page(source, port=taken.getsockname()[1])
+    port = taken.getsockname()[1]
+    with taken, pytest.raises(LocalError, match=f":{port} cannot .* choose another --page-port"):
+        await serve_page(source, port=port)
+
+
+@pytest.mark.parametrize(("given", "status"), [("", 403), ("?key=x", 403), (f"?key={KEY}", 200)])
+async def test_what_listens_shows_the_source_to_who_has_the_key(
+    source: Source, given: str, status: int
+) -> None:
+    runner = await serve_page(source, port=0, key=KEY)
+    host, port = runner.addresses[0][:2]
+    async with ClientSession() as session:
+        answer = await session.get(f"http://{at_port(host, port)}/content{given}")
+        text = await answer.text()
+    await runner.cleanup()
+    assert answer.status == status and ("bookie-1" in text) is (status == 200)
 
 
 async def test_it_listens_on_this_machine_alone(source: Source) -> None:

@@ -35,6 +35,25 @@ def test_another_one_is_shown_with_what_is_wrong_beside_the_others() -> None:
     assert "BookieCluster w< not readable" in text and found.why in text and "bookie-1" in text
 
 
+@pytest.mark.parametrize(
+    ("about", "namespace", "name"),
+    [
+        ({"metadata": {"namespace": "books", "name": "demo"}}, "books", "demo"),
+        ({"metadata": {"name": "demo"}}, "", "demo"),
+        ({"metadata": {"namespace": "books"}}, "books", ""),
+        ({"metadata": {}}, "", ""),
+        ({"metadata": None}, "", ""),
+        ({}, "", ""),
+    ],
+)
+def test_what_cannot_be_read_is_named_as_far_as_it_says_who_it_is(
+    about: dict[str, object], namespace: str, name: str
+) -> None:
+    found = shown({"spec": {"replicas": "many"}} | about)
+    assert isinstance(found, Unreadable) and "spec.replicas: found 'many'" in found.why
+    assert (found.namespace, found.name) == (namespace, name)
+
+
 class Counted:
     """A source that is asked, and answers when it is let."""
 
@@ -59,7 +78,7 @@ async def test_many_open_pages_ask_the_api_server_once() -> None:
 
 
 async def test_what_was_found_counts_for_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    source, now = Counted(), 100.0
+    source, now = Counted(), 0.0
     source.may_answer.set()
     monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
     fresh = Fresh(source)
