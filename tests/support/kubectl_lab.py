@@ -45,6 +45,11 @@ class FakeLab:
         as_in_a_pipe = {"COLUMNS": None}  # whoever runs the tests may have set it
         return CliRunner(env=as_in_a_pipe | self.env).invoke(plugin, words, input=stdin)
 
+    def answer_by(self, script: str) -> None:
+        """From now on this script is kubectl."""
+        program = Path(self.env["PATH"].partition(":")[0]) / "kubectl"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+
     def kubectl(self, *flags: str) -> Kubectl:
         return Kubectl(flags)
 

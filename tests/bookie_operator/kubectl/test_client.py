@@ -1,7 +1,6 @@
 """How the plugin calls kubectl, and what it makes of what kubectl says."""
 
 import os
-from pathlib import Path
 
 import pytest
 from bookie_operator.kubectl import client
@@ -9,12 +8,6 @@ from bookie_operator.kubectl.client import CLUSTERS, KubectlError, NotFoundError
 from kubectl_lab import FakeLab, tree_of
 
 WATCH = "get", CLUSTERS, "demo", "--watch", "--output-watch-events", "--output=json"
-
-
-def answering(lab: FakeLab, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
-    """From now on this script is kubectl."""
-    program = Path(os.environ["PATH"].partition(":")[0]) / "kubectl"
-    program.write_text(f"#!/bin/sh\n{script}\n")
 
 
 @pytest.mark.parametrize(
@@ -45,9 +38,9 @@ def test_the_namespace_is_the_last_that_was_given_else_the_context_s(
     ],
 )
 def test_a_context_without_a_namespace_means_the_default_one(
-    lab: FakeLab, monkeypatch: pytest.MonkeyPatch, shown: str, namespace: str
+    lab: FakeLab, shown: str, namespace: str
 ) -> None:
-    answering(lab, monkeypatch, f"echo '{shown}'")
+    lab.answer_by(f"echo '{shown}'")
     assert lab.kubectl("--context=x").namespace() == namespace
 
 
@@ -61,10 +54,8 @@ def test_a_context_without_a_namespace_means_the_default_one(
         ("{}", ""),
     ],
 )
-def test_who_calls_is_who_the_api_server_says(
-    lab: FakeLab, monkeypatch: pytest.MonkeyPatch, shown: str, user: str
-) -> None:
-    answering(lab, monkeypatch, f"echo '{shown}'")
+def test_who_calls_is_who_the_api_server_says(lab: FakeLab, shown: str, user: str) -> None:
+    lab.answer_by(f"echo '{shown}'")
     assert lab.kubectl().user() == user
 
 
@@ -126,7 +117,7 @@ def test_a_watch_that_was_left_leaves_no_kubectl_behind(
 ) -> None:
     monkeypatch.setattr(client, "END_S", 0.01)
     event = '{"type": "ADDED", "object": {"pid": \'$$\'}}'
-    answering(lab, monkeypatch, f"{heeds} echo '{event}'; exec tail -f /dev/null >&2")
+    lab.answer_by(f"{heeds} echo '{event}'; exec tail -f /dev/null >&2")
     changes = lab.kubectl().watch(CLUSTERS, "demo")
     pid = next(iter(changes)).found["pid"]
     changes.close()  # type: ignore[attr-defined]
@@ -134,9 +125,9 @@ def test_a_watch_that_was_left_leaves_no_kubectl_behind(
         os.kill(pid, 0)
 
 
-def test_blank_lines_of_a_watch_mean_nothing(lab: FakeLab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blank_lines_of_a_watch_mean_nothing(lab: FakeLab) -> None:
     event = '{"type": "ADDED", "object": {"name": "Ö"}}'
-    answering(lab, monkeypatch, f"printf '\\n%s\\n \\n' '{event}'")
+    lab.answer_by(f"printf '\\n%s\\n \\n' '{event}'")
     assert [one.found for one in lab.kubectl().watch(CLUSTERS, "demo")] == [{"name": "Ö"}]
 
 

@@ -1,6 +1,8 @@
 """What people are told before a task is created, what is handed in, and what became of it."""
 
 import json
+import signal
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -243,6 +245,14 @@ def test_a_record_is_taken_back_with_name_and_reason(capsys: CaptureFixture[str]
     assert said.endswith("keep the name ann and the reason: found\n")
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Where tests run in parallel, their processes pass over interrupts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class TestAsk:
     def asked(self, lab: FakeLab, kind: str, output: str = "text", **how: Any) -> int:
         wish = {"cluster": "demo", "type": kind} | how.pop("wish", {})
@@ -269,6 +279,20 @@ class TestAsk:
         lab.put_cluster("healthy")
         with pytest.raises(KubectlError, match="task audit-x7k2p has not ended in time; it conti"):
             self.asked(lab, "audit", timeout=0.0)
+
+    @pytest.mark.usefixtures("interruptible")
+    def test_an_interrupt_is_of_this_command_alone_and_says_so(
+        self, lab: FakeLab, capsys: CaptureFixture[str]
+    ) -> None:
+        """The watch interrupts who started it, as ^C does."""
+        task = json.dumps({"metadata": {"name": "t"}, "spec": {"cluster": "demo", "type": "audit"}})
+        lab.answer_by(f"case \"$*\" in *--watch*) kill -INT $PPID; exit;; esac; echo '{task}'")
+        with pytest.raises(KeyboardInterrupt):
+            self.asked(lab, "audit")
+        assert capsys.readouterr().err.splitlines() == [
+            "task t created",
+            "task t continues in the cluster; see kubectl bookie tasks",
+        ]
 
     @pytest.mark.parametrize(
         ("kind", "section", "clean", "code"),
