@@ -149,10 +149,17 @@ class TestFollow:
         assert ended is not None and ended.status.phase.value == phase
         assert told == ["Running job", "  1/2"]
 
-    def test_why_it_waits_is_told_once_a_watch_has_ended(self, lab: FakeLab) -> None:
-        ended, told = self.followed(lab, seconds=1.0)
-        assert ended is None
-        assert told == ["Pending: the operator has not started it yet (see kubectl bookie events)"]
+    @pytest.mark.parametrize(
+        ("statuses", "said"),
+        [
+            ((), "Pending: the operator has not started it yet (see kubectl bookie events)"),
+            (({"phase": "Running", "target": "job"},), "Running job"),
+        ],
+    )
+    def test_why_it_waits_is_told_once_and_only_while_it_waits(
+        self, lab: FakeLab, statuses: tuple[dict[str, Any], ...], said: str
+    ) -> None:
+        assert self.followed(lab, *statuses, seconds=1.0) == (None, [said])
 
     def test_without_time_nothing_is_looked_at(self, lab: FakeLab) -> None:
         assert self.followed(lab, {"phase": "Succeeded"}, seconds=0.0) == (None, [])
