@@ -75,6 +75,18 @@ async def store_at(url: str) -> AsyncIterator[MetadataStore]:
         await store.close()
 
 
+async def cluster_id(store: MetadataStore, url: str) -> str:
+    """The instance id of the cluster at this URL; UnavailableError if there is no cluster.
+
+    Where there is none, as after a typing error in the path, lists are empty, which says nothing
+    about anybody's bookies.
+    """
+    found = await store.instance_id()
+    if found is None:
+        raise UnavailableError(f"there is no cluster at {url}: correct the path in the URL")
+    return found
+
+
 def run(work: Coroutine[Any, Any, Any]) -> Any:
     """Run a command's coroutine; a known error ends the program with its sentence and code."""
     keep_libraries_quiet()

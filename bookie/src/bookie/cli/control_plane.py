@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, TypeVar
 
-from bookie.cli.common import run, store_at
+from bookie.cli.common import cluster_id, run, store_at
 from bookie.errors import UnavailableError
 from bookie.hosts import at_port
 from bookie.ids import BookieId
@@ -42,7 +42,7 @@ class Registered(NamedTuple):
 async def registered(metadata: str, bookie_id: BookieId) -> Registered:
     """Find a bookie's control plane by its registration; UnavailableError if it does not serve."""
     async with store_at(metadata) as store:
-        instance_id = await store.instance_id() or ""
+        instance_id = await cluster_id(store, metadata)
         found = (await store.bookies()).get(bookie_id)
     endpoint = found.endpoint(ADMIN_ENDPOINT) if found is not None else None
     if found is None or endpoint is None:

@@ -18,6 +18,7 @@ from bookie.boot.takeover import BootSettings
 from bookie.boot.verdicts import DiskVerdict
 from bookie.cli.common import (
     ask,
+    cluster_id,
     fail,
     metadata_option,
     output_option,
@@ -63,6 +64,7 @@ def show(metadata: str, output: str, bookie_id: str | None) -> None:
 
     async def work() -> list[dict[str, Any]]:
         async with store_at(metadata) as store:
+            await cluster_id(store, metadata)
             cookies = await store.cookies()
         return [
             {

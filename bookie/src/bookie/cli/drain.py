@@ -2,7 +2,7 @@
 
 import click
 
-from bookie.cli.common import fail, metadata_option, run
+from bookie.cli.common import cluster_id, fail, metadata_option, run
 from bookie.cli.jobs import JobOutput, engine_option, rate_option, run_job
 from bookie.cli.option_groups import grouped
 from bookie.cli.output import show_fields
@@ -67,6 +67,7 @@ def drain(
 async def _check_existence(metadata: str, bookie_id: BookieId) -> None:
     """No ledger names a bookie that never existed: a wrong id must not look like a drained one."""
     async with open_cluster(metadata) as cluster:
+        await cluster_id(cluster.store, metadata)
         known = await cluster.all_bookies()
     if bookie_id not in known:
         raise BadRequestError(

@@ -4,7 +4,15 @@ from typing import Any, Protocol
 
 import click
 
-from bookie.cli.common import bookies_option, fail, metadata_option, output_option, run, store_at
+from bookie.cli.common import (
+    bookies_option,
+    cluster_id,
+    fail,
+    metadata_option,
+    output_option,
+    run,
+    store_at,
+)
 from bookie.cli.output import show_rows
 from bookie.errors import BadRequestError
 from bookie.exit_codes import Exit
@@ -31,6 +39,7 @@ def limbo(metadata: str, output: str, bookies: tuple[str, ...], unchecked: bool)
 
     async def work() -> list[dict[str, Any]]:
         async with store_at(metadata) as store:
+            await cluster_id(store, metadata)
             known = {*await store.cookies(), *await store.bookies()}
             chosen = sorted(known) if not bookies else _chosen(bookies, known)
             control = GrpcControl(store)

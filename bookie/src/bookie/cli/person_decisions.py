@@ -4,7 +4,15 @@ from typing import Any
 
 import click
 
-from bookie.cli.common import bookies_option, fail, metadata_option, output_option, run, store_at
+from bookie.cli.common import (
+    bookies_option,
+    cluster_id,
+    fail,
+    metadata_option,
+    output_option,
+    run,
+    store_at,
+)
 from bookie.cli.output import show_rows
 from bookie.errors import BadRequestError, UnavailableError
 from bookie.exit_codes import Exit
@@ -32,7 +40,7 @@ def decisions(metadata: str, output: str, bookies: tuple[str, ...]) -> None:
 
     async def work() -> tuple[list[dict[str, Any]], list[str]]:
         async with store_at(metadata) as store:
-            instance_id = await store.instance_id() or ""
+            instance_id = await cluster_id(store, metadata)
             found = await store.bookies()
         if unknown := [one for one in bookies if one not in found]:
             raise BadRequestError(

@@ -6,7 +6,14 @@ from typing import Final
 import click
 
 from bookie.cli.accept import refusal_code
-from bookie.cli.common import ask, fail, ledger_argument, metadata_option, yes_option
+from bookie.cli.common import (
+    ask,
+    cluster_id,
+    fail,
+    ledger_argument,
+    metadata_option,
+    yes_option,
+)
 from bookie.cli.jobs import Answer, outcome, write_answer
 from bookie.cli.option_groups import grouped
 from bookie.cli.output import show_fields
@@ -55,6 +62,7 @@ def retract(
 
     async def work() -> Document:
         async with open_cluster(metadata) as cluster:
+            await cluster_id(cluster.store, metadata)
             done = await retract_loss(
                 cluster, LedgerId(ledger_id), by=by, reason=reason, entries=chosen
             )
