@@ -3,13 +3,15 @@
 import asyncio
 import io
 import os
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
 import pytest
-from bookie.cli.entries import PIECE_BYTES, batches
+from bookie.cli.entries import PIECE_BYTES, Source, batches
 from bookie.frames.frame import FRAME_BYTES_MAX
+from click import BadParameter
 
 
 async def cut(source: BinaryIO, *, lines: bool) -> list[bytes]:
@@ -75,3 +77,11 @@ async def test_a_line_without_end_is_not_collected_for_ever() -> None:
     text = io.BytesIO(b"x" * (3 * FRAME_BYTES_MAX))
     longest = max(len(payload) for payload in await cut(text, lines=True))
     assert FRAME_BYTES_MAX < longest <= FRAME_BYTES_MAX + PIECE_BYTES
+
+
+def test_a_closed_standard_input_is_wrong_usage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(BadParameter, match="standard input is closed"):
+        Source().convert("-", None, None)
+    with Source().convert("/dev/null", None, None) as source:
+        assert source.read() == b""

@@ -202,3 +202,9 @@ def test_delete_asks_first(cli: CliLab) -> None:
 @pytest.mark.parametrize("word", ["-1", "one", str(2**63)])
 def test_a_ledger_id_is_a_number_in_its_range(cli: CliLab, word: str) -> None:
     assert cli.bookie("ledger", "info", "--", word).exit_code == 2
+
+
+def test_a_ledger_whose_input_cannot_be_read_is_named(cli: CliLab) -> None:
+    told = cli.bookie("ledger", "write", "/proc/self/mem")
+    assert (told.exit_code, told.stdout) == (1, "")
+    assert "ledger 0 is left open" in told.stderr and "cannot use /proc/self/mem" in told.stderr

@@ -129,10 +129,17 @@ def ask(question: str, *, yes: bool) -> None:
     if yes:
         return
     click.echo(f"{question} [y/N] ", nl=False, err=True)
-    answer = sys.stdin.readline()
+    answer = _typed()
     if not answer:
         click.echo(err=True)
         fail("nobody answered: pass --yes to go on without being asked", Exit.USAGE)
     if answer.strip().lower() not in ("y", "yes"):
         click.echo("nothing was changed", err=True)
         raise click.exceptions.Exit(Exit.ERROR)
+
+
+def _typed() -> str:
+    """A line of standard input, whatever its bytes; empty at the end, and if it was closed."""
+    if sys.stdin is None:
+        return ""
+    return sys.stdin.buffer.readline().decode(errors="replace")

@@ -43,8 +43,20 @@ raw_option = click.option(
 Show = Callable[[int, bytes], None]
 
 
+class Source(click.File):
+    """A file to read bytes from; `-` is standard input."""
+
+    def __init__(self) -> None:
+        super().__init__("rb")
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "-" and sys.stdin is None:
+            self.fail("standard input is closed: name a file", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 @click.command("write")
-@click.argument("source", type=click.File("rb"), default="-")
+@click.argument("source", type=Source(), default="-")
 @click.option(
     "--lines", is_flag=True, help="Make one entry of each line, instead of pieces of 64 KiB."
 )
@@ -87,7 +99,7 @@ def _end_reported(writer: LedgerWriter) -> Iterator[None]:
     """On an error or Ctrl-C, name the ledger that stays open, so that the person can find it."""
     try:
         yield
-    except (BookieError, asyncio.CancelledError):
+    except (BookieError, OSError, asyncio.CancelledError):
         click.echo(
             f"ledger {writer.ledger_id} is left open; acknowledged up to entry {writer.lac}",
             err=True,
@@ -143,12 +155,19 @@ async def _chunks(source: BinaryIO) -> AsyncIterator[bytes]:
     while True:
         if descriptor is not None:
             await _readable(descriptor)
-            chunk = os.read(descriptor, PIECE_BYTES)
+            chunk = _read(descriptor, source.name)
         else:
             chunk = source.read(PIECE_BYTES)
         if not chunk:
             return
         yield chunk
+
+
+def _read(descriptor: int, name: str) -> bytes:
+    try:
+        return os.read(descriptor, PIECE_BYTES)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, name) from None
 
 
 async def _readable(descriptor: int) -> None:
