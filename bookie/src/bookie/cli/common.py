@@ -54,13 +54,13 @@ ledger_argument = click.argument("ledger_id", type=click.IntRange(0, LEDGER_ID_M
 
 
 def password_option(command: Command) -> Command:
-    """Add `--password`; the command gets it as bytes."""
+    """Add `--password`; the command gets it as bytes, also those that are no text."""
     return click.option(
         "--password",
         default="",
         envvar="LEDGER_PASSWORD",
         show_envvar=True,
-        callback=lambda _ctx, _option, value: value.encode(),
+        callback=lambda _ctx, _option, value: value.encode("utf-8", "surrogateescape"),
         help="The ledger's password.",
     )(command)
 
