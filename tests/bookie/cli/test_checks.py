@@ -94,7 +94,7 @@ def test_ledgers_that_wait_for_their_check_are_shown_when_asked(cli: CliLab) -> 
     metadata = made(cli, 10, last=9)
     crash(cli, 1)
     assert "1 wait for their check" in cli.bookie("limbo").stdout
-    (row,) = cli.json("limbo", "--unchecked", "--bookie", "bookie-1")
+    (row,) = cli.json("limbo", "--unchecked", "--bookie", "bookie-1", "--bookie", "bookie-1")
     assert (row["ledger_id"], row["mark"]) == (metadata.ledger_id, "unchecked")
 
 

@@ -107,6 +107,8 @@ async def test_who_decided_is_shown() -> None:
     [row] = json.loads(told.stdout)
     assert (row["bookie"], row["kind"], row["by"]) == (ME, "CollectionApproved", "ann")
     assert (row["at"], row["about"]) == ("1970-01-01T00:00:00+00:00", "plan-0")
+    told = await asked(Collecting("plan-1"), "decisions", "--bookie", ME, "--bookie", ME)
+    assert told.stdout.count("CollectionApproved") == 1, "who is named twice is asked once"
     told = await asked(Collecting(""), "decisions", "--bookie", ME)
     assert told.output == "no decisions\n"
     told = await asked(Collecting(""), "decisions", "--bookie", "bookie-7")

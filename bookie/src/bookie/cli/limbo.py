@@ -68,7 +68,7 @@ def _chosen(bookies: tuple[str, ...], known: set[BookieId]) -> list[BookieId]:
         raise BadRequestError(
             f"there is no bookie {', '.join(unknown)}; known are {', '.join(sorted(known))}"
         )
-    return [BookieId(bookie) for bookie in bookies]
+    return [BookieId(bookie) for bookie in dict.fromkeys(bookies)]
 
 
 class _MarkControl(Protocol):

@@ -49,7 +49,7 @@ def decisions(metadata: str, output: str, bookies: tuple[str, ...]) -> None:
             )
         rows: list[dict[str, Any]] = []
         silent: list[str] = []
-        for bookie_id in sorted(map(BookieId, bookies) if bookies else found):
+        for bookie_id in sorted(set(map(BookieId, bookies)) or found):
             try:
                 rows += await _decisions_of(found[bookie_id], instance_id)
             except UnavailableError as error:
