@@ -88,6 +88,20 @@ async def test_a5_another_rollback_than_the_one_that_was_shown_is_not_accepted(
     assert found is not None and found.value.rolled_back == later
 
 
+async def test_a_boot_record_that_goes_meanwhile_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, read = await stored("rollback-gone", SEEN), MemoryStore.read_boot
+
+    async def once(one: MemoryStore, bookie_id: BookieId) -> Any:
+        found = await read(one, bookie_id)
+        named_cluster("rollback-gone").boots.clear()
+        return found
+
+    monkeypatch.setattr(MemoryStore, "read_boot", once)
+    told = await asyncio.to_thread(accept, "rollback-gone", "--yes")
+    assert told.exit_code == 4 and "has no boot of bookie-0" in told.output
+    assert await store.read_boot(ME) is None
+
+
 async def test_where_nothing_was_seen_there_is_nothing_to_accept() -> None:
     await stored("rollback-none", replace(SEEN, rolled_back=""))
     told = await asyncio.to_thread(accept, "rollback-none", "--yes")

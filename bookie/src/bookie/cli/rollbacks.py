@@ -19,6 +19,7 @@ from bookie.cli.output import show_fields
 from bookie.errors import MetadataConflictError, UnavailableError
 from bookie.exit_codes import Exit
 from bookie.ids import BookieId
+from bookie.metadata.store import MetadataStore, StoredBoot, Versioned
 from bookie.user import user_name
 
 COMMANDS: Final = {
@@ -73,21 +74,23 @@ def accept_rollback(metadata: str, output: str, bookie: str, by: str, yes: bool)
 
 async def _rollback(metadata: str, bookie_id: BookieId) -> str:
     async with store_at(metadata) as store:
-        found = await store.read_boot(bookie_id)
+        return (await _boot(store, bookie_id)).value.rolled_back
+
+
+async def _boot(store: MetadataStore, bookie_id: BookieId) -> Versioned[StoredBoot]:
+    found = await store.read_boot(bookie_id)
     if found is None:
         raise UnavailableError(
             f"the metadata store has no boot of {bookie_id}: the bookie writes one when it starts"
         )
-    return found.value.rolled_back
+    return found
 
 
 async def _accept(metadata: str, bookie_id: BookieId, *, shown: str) -> str:
     """What the bookie saw, by its record of now; accepted only if that is what was shown."""
     async with store_at(metadata) as store:
         for _ in range(WRITES_MAX):
-            found = await store.read_boot(bookie_id)
-            if found is None:
-                break
+            found = await _boot(store, bookie_id)
             if found.value.rolled_back != shown:
                 return found.value.rolled_back
             try:
