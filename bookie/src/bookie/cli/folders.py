@@ -123,9 +123,11 @@ def _index(directory: Path) -> dict[str, Any]:
     path = directory / INDEX_NAME
     if not path.exists() or path.stat().st_size == 0:  # opening an empty file would write to it
         return {}
-    index = Index.open(path, disk=RealDisk())
+    # Tables made here would pass for an index in which nothing was ever stored.
+    index = Index.open(path, disk=RealDisk(), may_create=False)
     try:
-        records, ends = index.records(), index.ledger_ends()
+        found, ends = index.records(), index.ledger_ends()
+        records = {name: record for name, record in found.items() if not record.deleted}
         facts = DirectoryFacts.decode(index.facts())
         return {
             "ledgers": len(set(records) | set(ends)),
