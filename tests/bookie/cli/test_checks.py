@@ -1,17 +1,13 @@
 """Audit, repair, limbo and accept-loss by the command line: numbers, words and exit codes."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from bookie.cli.limbo import marks_of
-from bookie.ids import BookieId, EntryId
+from bookie.ids import EntryId
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.ledger import LedgerMetadata
-from bookie.protocol.status import Status
-from bookie.repair.look.bookie_control import Marks
 from cli_lab import CliLab
 from repair_lab import PASSWORD, RepairLab
 
@@ -400,20 +396,3 @@ def test_the_grace_of_writers_is_said_and_can_be_set(cli: CliLab) -> None:
     crash(cli, 1)
     done = cli.bookie("repair", "--engine", "inline", "--writer-grace", "0.001", "--progress")
     assert "0.001 s for writers: ledger" in done.output
-
-
-@dataclass
-class Answering:
-    """A control of one answer."""
-
-    status: Status
-
-    async def list_marks(self, bookie_id: BookieId) -> Marks:
-        return Marks(bookie_id, self.status, (), "why")
-
-
-@pytest.mark.parametrize("status", Status)
-async def test_marks_are_unknown_by_every_answer_but_a_list(status: Status) -> None:
-    rows = await marks_of(Answering(status), BookieId("bookie-1"))
-    told = [(row["mark"], row["message"]) for row in rows]
-    assert told == ([] if status is Status.OK else [("no answer", f"{status.name} why")])

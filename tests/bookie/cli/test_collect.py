@@ -11,7 +11,7 @@ import pytest
 from bookie.cli.main import main
 from bookie.ids import BookieId
 from bookie.metadata.memory import MemoryStore, named_cluster
-from bookie.metadata.store import ADMIN_ENDPOINT, BookieInfo, Endpoint
+from bookie.metadata.store import ADMIN_ENDPOINT, BOOT_EPOCH_PROPERTY, BookieInfo, Endpoint
 from bookie.server.admin import AdminServer
 from bookie.server.control import Control, Health
 from bookie.server.state import BookieState
@@ -29,14 +29,16 @@ NUMBERS = itertools.count()
 class Collecting:
     """A bookie as far as a collection that waits goes."""
 
-    def __init__(self, plan_id: str) -> None:
+    def __init__(self, plan_id: str, *, name: BookieId = ME, epoch: int = 5) -> None:
         self.plan_id = plan_id
+        self.name, self.epoch = name, epoch
+        """Who answers; registered is ME with epoch 5."""
         self.approved = ""
         self.instance_id = ""
         self.tls = None
 
     def identity(self) -> Identity:
-        return Identity(self.instance_id, ME, 1)
+        return Identity(self.instance_id, self.name, self.epoch)
 
     def hear_epoch(self, epoch: int) -> None:
         """Nobody names another one here."""
@@ -49,7 +51,7 @@ class Collecting:
 
     async def approve_collection(self, plan_id: str, approved_by: str) -> str:
         if plan_id != self.plan_id:
-            return f"the collection that waits is {self.plan_id}"
+            return f"the collection that waits is {self.plan_id or 'none'}"
         self.approved = approved_by
         return ""
 
@@ -61,7 +63,8 @@ async def served(bookie: Collecting, url: str) -> AsyncIterator[None]:
     server = AdminServer(cast(Control, bookie))
     port = await server.start("127.0.0.1", 0)
     try:
-        await store.register(BookieInfo(ME, (Endpoint(ADMIN_ENDPOINT, "127.0.0.1", port, "grpc"),)))
+        endpoints = (Endpoint(ADMIN_ENDPOINT, "127.0.0.1", port, "grpc"),)
+        await store.register(BookieInfo(ME, endpoints, {BOOT_EPOCH_PROPERTY: "5"}))
         yield
     finally:
         await server.stop(None)
@@ -78,28 +81,44 @@ async def asked(bookie: Collecting, *words: str, typed: str = "") -> Result:
         return await asyncio.to_thread(CliRunner().invoke, main, command, input=typed)
 
 
-async def test_a5_a_person_sees_the_numbers_and_approves_that_plan() -> None:
-    bookie = Collecting("plan-1")
-    told = await approve(bookie, ME, "--by", "ann", typed="y\n")
-    assert (told.exit_code, bookie.approved) == (0, "ann") and WHY in told.output
-    refused = await approve(Collecting("plan-1"), ME, typed="n\n")
-    assert refused.exit_code == 1
-
-
 @pytest.mark.parametrize(
-    ("plan_id", "words", "code", "why"),
+    ("waits_for", "words", "typed", "code", "told"),
     [
-        ("", [ME], 5, "does not wait for"),
-        ("plan-2", [ME, "--plan", "plan-1"], 5, "the collection that waits is plan-2"),
-        ("plan-1", ["bookie-7", "--yes"], 4, "bookie-7 is not registered"),
+        ("plan-1", (), "y\n", 0, f"bookie-0: {WHY}. Approve? [y/N] "),
+        ("plan-1", (), "n\n", 1, "nothing was changed"),
+        ("plan-1", (), "", 2, "pass --yes"),
+        ("plan-1", ("--yes",), "", 0, ""),
+        ("plan-1", ("--plan", "plan-1"), "", 0, ""),
+        ("plan-1", ("--plan", "plan-2", "--yes"), "", 5, "the collection that waits is plan-1"),
+        ("", ("--plan", "plan-1"), "", 5, "the collection that waits is none"),
+        ("", (), "y\n", 5, "bookie-0 does not wait for an approval of a collection"),
+        ("", ("--yes",), "", 5, "does not wait for"),
     ],
 )
-async def test_a5_what_does_not_wait_is_not_approved(
-    plan_id: str, words: list[str], code: int, why: str
+async def test_a5_nothing_is_approved_but_the_plan_that_waits_by_who_consents(
+    waits_for: str, words: tuple[str, ...], typed: str, code: int, told: str
 ) -> None:
-    bookie = Collecting(plan_id)
-    told = await approve(bookie, *words)
-    assert (told.exit_code, bookie.approved) == (code, "") and why in told.output
+    bookie = Collecting(waits_for)
+    shown = await approve(bookie, ME, "--by", "ann", "--output", "json", *words, typed=typed)
+    assert shown.exit_code == code and told in shown.stderr
+    assert bookie.approved == ("ann" if code == 0 else "")
+    approved = {"bookie": ME, "plan": "plan-1", "approved_by": "ann"}
+    assert (json.loads(shown.stdout) == approved) if code == 0 else (shown.stdout == "")
+
+
+async def test_a5_a_bookie_that_is_not_there_is_named() -> None:
+    told = await approve(Collecting("plan-1"), "bookie-7", "--yes")
+    assert told.exit_code == 4 and "bookie-7 is not registered" in told.stderr
+
+
+@pytest.mark.parametrize(("name", "epoch"), [("bookie-1", 5), (ME, 4)])
+@pytest.mark.parametrize("words", [(), ("--plan", "plan-1")])
+async def test_a5_another_process_than_the_one_that_is_registered_approves_nothing(
+    name: str, epoch: int, words: tuple[str, ...]
+) -> None:
+    bookie = Collecting("plan-1", name=BookieId(name), epoch=epoch)
+    told = await approve(bookie, ME, "--yes", *words)
+    assert (told.exit_code, told.stdout, bookie.approved) == (4, "", "")
 
 
 async def test_who_decided_is_shown() -> None:

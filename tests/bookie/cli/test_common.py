@@ -1,10 +1,13 @@
 """What a person is asked and answers, exit codes of errors, and the words that libraries keep."""
 
 import io
+import logging
 import sys
+from collections.abc import Callable
 
 import pytest
 from bookie.cli.common import ask, code_of, password_option, run
+from bookie.cli.jobs import Answer, outcome
 from bookie.errors import (
     BadRequestError,
     BookieError,
@@ -22,6 +25,7 @@ from bookie.errors import (
     UndecidableError,
 )
 from bookie.exit_codes import Exit
+from bookie.repair.reports.result import Document
 from click import Command
 from click.exceptions import Exit as Ended
 
@@ -89,3 +93,25 @@ def test_a_password_is_any_bytes(password: bytes) -> None:
     word = password.decode("utf-8", "surrogateescape")
     context = password_option(Command("read")).make_context("read", ["--password", word])
     assert context.params == {"password": password}
+
+
+async def nothing() -> Document:
+    return {}
+
+
+@pytest.mark.parametrize(
+    "begin", [lambda: run(nothing()), lambda: outcome("audit", nothing, Answer("json", None))]
+)
+def test_a_person_reads_our_warnings_and_not_those_of_libraries(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    begin: Callable[[], object],
+) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    before = logging.getLogger().level
+    begin()
+    for name in ("kazoo.client", "bookie.client", "bookie.boot.boot", "bookiekeeper"):
+        logging.getLogger(name).info("a step")
+        logging.getLogger(name).warning("%s retries", name)
+    logging.getLogger().setLevel(before)
+    assert capsys.readouterr() == ("", "warning: bookie.client retries\n")

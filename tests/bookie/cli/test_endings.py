@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from bookie.cli.main import main
@@ -13,6 +14,7 @@ from bookie.exit_codes import Exit
 from bookie.metadata.session import CLOSE_WAIT_S, ZooKeeperSettings
 from bookie.tls.environment import DIRECTORY_VARIABLE
 from cli_lab import command_paths
+from click import Option
 from click.testing import CliRunner
 
 COMMAND = (sys.executable, "-m", "bookie")
@@ -69,6 +71,48 @@ def test_wrong_usage_ends_with_two(words: list[str]) -> None:
 def test_seconds_are_a_number_that_a_clock_can_count(words: list[str], seconds: str) -> None:
     told = CliRunner(env={"BOOKIE_METADATA": "memory://x"}).invoke(main, [*words, seconds])
     assert told.exit_code == Exit.USAGE and "Usage:" in told.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(f"ledger create --{name} 0" for name in ("ensemble", "write-quorum", "ack-quorum")),
+        *(
+            f"audit --{name} 0"
+            for name in ("min-racks", "ack-quorum", "verify-digests --read-rate")
+        ),
+        *(
+            f"{name} --bytes-per-second-per-bookie 0"
+            for name in ("repair", "drain b", "rereplicate")
+        ),
+        *("audit --ledger -1", "ledger read 1 --first -1", "ledger read 1 --last -1"),
+        *("ledger tail 1 --first -1", "ledger accept-loss 4 --entry -1 --dry-run"),
+    ],
+)
+def test_a_number_that_makes_no_sense_is_wrong_usage(words: str) -> None:
+    told = CliRunner(env={"BOOKIE_METADATA": "memory://x"}).invoke(main, words.split())
+    assert told.exit_code == Exit.USAGE and "is not in the range" in told.stderr
+
+
+@pytest.mark.parametrize("name", ["result", "html", "summary", "progress-file", "racks"])
+def test_a_folder_is_no_file(name: str, tmp_path: Path) -> None:
+    words = ["audit", f"--{name}", str(tmp_path)]
+    told = CliRunner(env={"BOOKIE_METADATA": "memory://x"}).invoke(main, words)
+    assert told.exit_code == Exit.USAGE and "is a directory" in told.stderr
+
+
+FLAGS = {
+    "--advertised", "--apply", "--cancel", "--dry-run", "--every-ledger", "--force",
+    "--if-draining", "--keep-open", "--lines", "--off", "--open", "--progress", "--raw",
+    "--unchecked", "--verify-digests", "--yes",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", PATHS, ids=" ".join)
+def test_a_flag_takes_no_value_and_every_other_option_takes_one(path: tuple[str, ...]) -> None:
+    command = dict(command_paths(main))[path]
+    options = [option for option in command.params if isinstance(option, Option)]
+    assert [o for o in options if o.is_flag is not (o.opts[0] in FLAGS)] == []
 
 
 @pytest.mark.parametrize("entries", [str(2**63 - 1), f"0-{2**63 - 1}", "5-4"])

@@ -48,18 +48,83 @@ def test_long_texts_and_lists_never_cost_a_count(message: str, names: list[str])
     assert read["audit_after"] == whole["audit_after"]
 
 
-def test_it_tells_how_many_blocks_there_are_and_the_first() -> None:
-    told = summary_of(document(blocked=[BLOCK, BLOCK], blocked_left_out=40))
-    assert told["message"] == "42 blocked; 7 NotClosed: it is open"
-    assert (told["blocked_count"], told["first_block"]) == (42, BLOCK)
+AT_BOOKIE = {"bookie_id": "b", "reason": "Unreachable", "message": "it is away"}
 
 
-def test_losses_are_counted_that_had_no_place_in_the_result() -> None:
-    assert summary_of(document(losses=[{}] * 1000, losses_left_out=234))["losses"] == 1234
+@pytest.mark.parametrize(
+    ("facts", "message", "count", "first"),
+    [
+        ({}, "", 0, None),
+        ({"blocked": []}, "", 0, None),
+        ({"blocked": [BLOCK]}, "1 blocked; 7 NotClosed: it is open", 1, BLOCK),
+        ({"blocked": [AT_BOOKIE, BLOCK]}, "2 blocked; b Unreachable: it is away", 2, AT_BOOKIE),
+        (
+            {"blocked": [BLOCK, BLOCK], "blocked_left_out": 40},
+            "42 blocked; 7 NotClosed: it is open", 42, BLOCK,
+        ),
+        ({"refused": "limbo on b"}, "limbo on b", 0, None),
+        ({"refused": "no", "blocked": [BLOCK]}, "1 blocked; 7 NotClosed: it is open", 1, BLOCK),
+    ],
+)  # fmt: skip
+def test_what_blocks_is_counted_and_the_first_is_told(
+    facts: dict[str, Any], message: str, count: int, first: object
+) -> None:
+    told = summary_of(document(**facts))
+    assert (told["message"], told["blocked_count"], told["first_block"]) == (message, count, first)
 
 
-def test_a_refused_drain_says_why() -> None:
-    assert summary_of({"kind": "drain", "refused": "limbo on b"})["message"] == "limbo on b"
+LOSS = {"ledger_id": 3, "record": "x"}
+
+
+@pytest.mark.parametrize(
+    ("facts", "losses", "accepted"),
+    [
+        ({}, 0, 0),
+        ({"losses": [{}] * 1000, "losses_left_out": 234}, 1234, 0),
+        ({"losses": [{}], "accepted_losses": [LOSS, LOSS]}, 1, 2),
+        ({"accepted_losses": [LOSS], "accepted_losses_left_out": 5}, 0, 6),
+        ({"losses": None, "accepted_losses": None, "losses_left_out": None}, 0, 0),
+    ],
+)
+def test_losses_are_counted_also_those_without_a_place_in_the_result(
+    facts: dict[str, Any], losses: int, accepted: int
+) -> None:
+    told = summary_of(document(**facts))
+    assert (told["losses"], told["accepted_loss_count"]) == (losses, accepted)
+    assert told["accepted_losses"] == [3] * len(facts.get("accepted_losses") or ())
+
+
+@pytest.mark.parametrize("name", ["executor_names", "unreachable"])
+@pytest.mark.parametrize(("given", "kept"), [(None, 0), (0, 0), (16, 16), (17, 16)])
+def test_the_first_names_are_kept(name: str, given: int | None, kept: int) -> None:
+    names = None if given is None else [f"n{number}" for number in range(given)]
+    assert summary_of(document(**{name: names}))[name] == (names or [])[:kept]
+
+
+@pytest.mark.parametrize(("length", "kept"), [(1024, 1024), (1025, 1024)])
+def test_a_text_is_cut_where_all_else_is_small(length: int, kept: int) -> None:
+    assert json.loads(summary_bytes({"message": "x" * length})) == {"message": "x" * kept}
+
+
+@pytest.mark.parametrize(
+    ("tree", "limit", "kept"),
+    [
+        ({"a": 1}, 7, {"a": 1}),
+        ({"a": 1}, 6, {}),
+        ({"a": 1, "b": "xxxx"}, 20, {"a": 1, "b": "xxxx"}),
+        ({"a": 1, "b": "xxxx"}, 16, {"a": 1, "b": "xx"}),
+        ({"a": 1, "b": "x" * 8, "c": [1, 2]}, 28, {"a": 1, "b": "xxxx", "c": [1, 2]}),
+        ({"a": [1, 2, 3, 4], "b": 5}, 20, {"a": [1, 2], "b": 5}),
+        ({"a": {"b": "xxxx", "c": 1}}, 22, {"a": {"b": "xx", "c": 1}}),
+        ({"a": {"b": "x", "c": 1}}, 14, {"a": {"c": 1}}),
+    ],
+)
+def test_the_longest_part_is_halved_until_all_has_room(
+    tree: dict[str, Any], limit: int, kept: dict[str, Any]
+) -> None:
+    before = json.dumps(tree)
+    assert json.loads(summary_bytes(tree, bytes_max=limit)) == kept
+    assert json.dumps(tree) == before, "what is given stays as it is"
 
 
 def test_accepted_losses_are_named_by_their_ledgers() -> None:
@@ -74,14 +139,23 @@ def test_a_failure_keeps_its_exit_code_however_long_its_message(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "command",
-    ["repair", "audit", "drain b", "rereplicate b --yes", "ledger accept-loss 7 --reason x --yes"],
+    ("command", "kind"),
+    [
+        ("repair", "repair"),
+        ("audit", "audit"),
+        ("drain b", "drain"),
+        ("rereplicate b --yes", "rereplication"),
+        ("ledger accept-loss 7 --reason x --yes", "accept-loss"),
+        ("ledger accept-loss 7,8 --reason x --yes", "accept-loss"),
+        ("ledger accept-loss 7 --dry-run", "accept-loss"),
+        ("ledger retract-loss 7 --reason x --yes", "retract-loss"),
+    ],
 )
-def test_work_that_cannot_begin_leaves_a_summary(command: str, tmp_path: Path) -> None:
+def test_work_that_cannot_begin_leaves_a_summary(command: str, kind: str, tmp_path: Path) -> None:
     words = [*command.split(), "--metadata", "nowhere", "--summary", str(tmp_path / "s")]
     assert CliRunner().invoke(main, words).exit_code == 2
     told = json.loads((tmp_path / "s").read_bytes())
-    assert told["exit_code"] == 2 and "expected zk://" in told["message"]
+    assert (told["kind"], told["exit_code"]) == (kind, 2) and "expected zk://" in told["message"]
 
 
 def test_a_defect_leaves_a_summary_as_well(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def accept(
     selector = _selector(ledgers, entry)
     if dry_run:
         seen = _asked(metadata, lambda cluster: outlooks(cluster, selector), answer)
-        _show_many(seen, OUTLOOK_COLUMNS, answer)
+        show_many(seen, OUTLOOK_COLUMNS, answer)
         return
     if not reason.strip():
         raise click.UsageError("--reason is needed: it is kept with the decision")
@@ -72,7 +72,7 @@ def accept(
     if one is None:
         approval = Approval(by, reason)
         found = _asked(metadata, lambda cluster: decide_losses(cluster, selector, approval), answer)
-        _show_many(found, DECISION_COLUMNS, answer)
+        show_many(found, DECISION_COLUMNS, answer)
         return
     # Of one ledger the decision itself is the answer, and a refusal the command's.
     decision = _asked(
@@ -122,7 +122,7 @@ def _asked(
     return outcome(KIND, work, answer, code=refusal_code)
 
 
-def _show_many(found: Document, columns: tuple[str, ...], answer: Answer) -> None:
+def show_many(found: Document, columns: tuple[str, ...], answer: Answer) -> None:
     """Tables for people; REFUSED if anything was, once all is shown and written."""
     _summarise(found, answer)
     if answer.output == "json":
