@@ -11,6 +11,7 @@ from bookie.repair.jobs.repair_job import RepairRequest, repair
 from bookie.repair.judge.counts import AuditCounts
 from bookie.repair.look.audit import Audit
 from bookie.repair.reports.result import audit_json
+from bookie.storage.decisions import now_ms
 from bookie_operator.model.audit_status import CLASSES_MAX, ClassCounts, QuorumsStatus
 from bookie_operator.model.reports import (
     AuditReport,
@@ -64,7 +65,7 @@ async def test_an_audit_that_left_a_ledger_out_or_could_not_read_one_is_not_clea
     lab = await RepairLab().start()
     ledger = (await lab.ledger(entries=4, last=3)).ledger_id
     lab.fleet[1].lose(ledger, [2])
-    await lab.store.underreplication.mark(ledger, [lab.ids[1]], now_ms=2**41)  # as young as can be
+    await lab.store.underreplication.mark(ledger, [lab.ids[1]], now_ms=now_ms())
     told = await audit(lab.cluster, AuditRequest(settings=AUDIT, checks=Checks(grace_s=3600)))
     skipped = read(AuditReport, told)
     assert skipped is not None and not skipped.clean

@@ -35,6 +35,7 @@ ME = BookieId("bookie-0")
 ENSEMBLE = (ME, BookieId("bookie-1"), BookieId("bookie-2"))
 OTHERS = (BookieId("bookie-1"), BookieId("bookie-2"), BookieId("bookie-3"))
 REACHED_SECONDS_MAX = 60.0
+IMAGES_MAX = 10
 """How long a boot may need to a step, also on a slow machine."""
 
 
@@ -166,8 +167,7 @@ class BootLab:
         """SIGKILL. The image first: closing what is dead must not write to what is opened next."""
         assert self.now is not None
         ending, self.now = self.now, None
-        image = self.root.with_name("image")
-        shutil.copytree(self.root, image)
+        image = _image_of(self.root)
         left = self.disk.kill() if isinstance(self.disk, SimDisk) else self.disk
         with contextlib.suppress(StorageError):
             ending.storage.close()
@@ -281,3 +281,14 @@ async def faulty(tmp_path: Path) -> AsyncIterator[tuple[BootLab, FaultyStore]]:
     made = BootLab(tmp_path, store=store)
     yield made, store
     made.end()
+
+
+def _image_of(root: Path) -> Path:
+    """A copy of folders in which a storage still works: a file that gets its name meanwhile would
+    be missing under both its names, which no kill leaves; then all is copied anew."""
+    image = root.with_name("image")
+    for _ in range(IMAGES_MAX):
+        with contextlib.suppress(shutil.Error):
+            return Path(shutil.copytree(root, image))
+        shutil.rmtree(image)
+    raise AssertionError(f"no copy of {root} in {IMAGES_MAX}: files come and go in it")
