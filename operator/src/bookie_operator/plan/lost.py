@@ -51,7 +51,7 @@ def gone_since(pass_: Pass, bookie_id: BookieId) -> datetime | None:
         return None  # it never served
     if before.gone_since is None and not pass_.observed.metadata.reachable:
         return None  # nobody knows
-    return min(before.gone_since or pass_.now, whole_milliseconds(pass_.now))
+    return before.gone_since or whole_milliseconds(pass_.now)
 
 
 def _is_known_leaver(pass_: Pass, one: Judged) -> bool:
