@@ -18,6 +18,7 @@ from bookie.server.state import BookieState
 from bookie.storage.decisions import DecisionKind, PersonDecision
 from bookie.wire.identity import Identity
 from click.testing import CliRunner, Result
+from consents import consents
 
 WHY = "90 of 100 ledgers here are gone from the metadata store"
 ME = BookieId("bookie-0")
@@ -84,11 +85,7 @@ async def asked(bookie: Collecting, *words: str, typed: str = "") -> Result:
 @pytest.mark.parametrize(
     ("waits_for", "words", "typed", "code", "told"),
     [
-        ("plan-1", (), "y\n", 0, f"bookie-0: {WHY}. Approve? [y/N] "),
-        ("plan-1", (), "n\n", 1, "nothing was changed"),
-        ("plan-1", (), "", 2, "pass --yes"),
-        ("plan-1", ("--yes",), "", 0, ""),
-        ("plan-1", ("--plan", "plan-1"), "", 0, ""),
+        *consents(WHY),
         ("plan-1", ("--plan", "plan-2", "--yes"), "", 5, "the collection that waits is plan-1"),
         ("", ("--plan", "plan-1"), "", 5, "the collection that waits is none"),
         ("", (), "y\n", 5, "bookie-0 does not wait for an approval of a collection"),

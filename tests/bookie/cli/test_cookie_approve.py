@@ -16,6 +16,7 @@ from bookie.server.control import Control, Health
 from bookie.server.state import BookieState
 from bookie.wire.identity import Identity
 from click.testing import CliRunner, Result
+from consents import consents
 
 ME = BookieId("bookie-0")
 WHY = "ledger-1 was replaced"
@@ -73,11 +74,7 @@ async def approve(bookie: Waiting, *words: str, typed: str = "") -> Result:
 @pytest.mark.parametrize(
     ("waits_for", "words", "typed", "code", "told"),
     [
-        ("plan-1", (), "y\n", 0, f"bookie-0: {WHY}. Approve? [y/N] "),
-        ("plan-1", (), "n\n", 1, "nothing was changed"),
-        ("plan-1", (), "", 2, "pass --yes"),
-        ("plan-1", ("--yes",), "", 0, ""),
-        ("plan-1", ("--plan", "plan-1"), "", 0, ""),
+        *consents(WHY),
         ("plan-1", ("--plan", "plan-2", "--yes"), "", 5, "expected plan plan-1, not plan-2"),
         ("", ("--plan", "plan-1"), "", 5, "expected plan none, not plan-1"),
         ("", (), "y\n", 5, "bookie-0 is BOOTING and does not wait for an approval"),
