@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
@@ -23,6 +22,7 @@ from bookie.repair.look.cluster import Cluster
 from bookie.repair.runs import audit_cluster
 from bookie_processes import START_WAIT_S, BookieProcess
 from click.testing import CliRunner
+from job_commands import run_job
 
 PASSWORD = b"secret"
 NAMES = ("bookie-0", "bookie-1", "bookie-2")
@@ -105,16 +105,6 @@ async def fleet(zookeeper_url: str, tmp_path: Path) -> AsyncIterator[Fleet]:
                 bookie.stop()
 
 
-async def run(*arguments: str) -> tuple[int, dict[str, Any]]:
-    """The command's exit code and result object."""
-    command = [sys.executable, "-m", "bookie", *arguments, "--output", "json"]
-    ended = await asyncio.to_thread(
-        subprocess.run, command, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert ended.stdout, ended.stderr
-    return ended.returncode, json.loads(ended.stdout)
-
-
 def silent(_line: str) -> None:
     """Nobody watches."""
 
@@ -132,7 +122,7 @@ async def test_a_killed_bookie_is_repaired_to_a_clean_audit(fleet: Fleet, tmp_pa
     assert (before["audit"]["missing"], before["audit"]["unknown"]) == (0, 228)
 
     result = tmp_path / "result.json"
-    code, repaired = await run(
+    code, repaired = await run_job(
         "repair", "--metadata", fleet.url, "--bookie", NAMES[1], "--engine", "inline",
         "--result", str(result),
     )  # fmt: skip

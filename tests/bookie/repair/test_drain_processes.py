@@ -1,9 +1,6 @@
 """A real bookie leaves under load: told, emptied by the job's command, stopped; nothing is lost."""
 
 import asyncio
-import json
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -21,10 +18,13 @@ from bookie.repair.look.cluster import Cluster
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.admin.bookie_admin_pb2_grpc import BookieAdminStub
 from bookie_processes import START_WAIT_S, BookieProcess
+from job_commands import beside_a_job, run_job
 
 NAMES = tuple(BookieId(f"bookie-{number}") for number in range(4))
 LEAVING = NAMES[1]
 RUNS_MAX = 3
+PAUSE_S = 0.005
+"""Between two appends: without, the writer takes both cores from the job."""
 
 
 class Fleet:
@@ -50,22 +50,16 @@ class Fleet:
 
     async def drain(self, engine: str) -> tuple[int, dict[str, Any]]:
         """The job, again when something came to name the bookie meanwhile, as the operator does."""
-        words = ("drain", LEAVING, "--if-draining", "--metadata", self.url, "--output", "json")
-        words += ("--engine", engine)
+        words = ("drain", LEAVING, "--if-draining", "--metadata", self.url, "--engine", engine)
         for _run in range(RUNS_MAX):
-            ended = await asyncio.to_thread(
-                subprocess.run,
-                [sys.executable, "-m", "bookie", *words],
-                capture_output=True, text=True, timeout=60, check=False,
-            )  # fmt: skip
-            assert ended.stdout, ended.stderr
-            if ended.returncode == 0:
+            code, result = await run_job(*words)
+            if code == 0:
                 break
-        return ended.returncode, json.loads(ended.stdout)
+        return code, result
 
 
 class Load:
-    """One appender that never pauses and remembers every acknowledged entry."""
+    """One appender that never ends and remembers every acknowledged entry."""
 
     def __init__(self, log: ReplicatedLog) -> None:
         self._log = log
@@ -76,6 +70,7 @@ class Load:
         while not self._over:
             payload = b"entry %d" % len(self.acked)
             self.acked[await self._log.append(payload)] = payload
+            await asyncio.sleep(PAUSE_S)
 
     async def more(self, entries: int) -> None:
         """Until so many more were acknowledged."""
@@ -124,6 +119,7 @@ def _span(acked: dict[LogPosition, bytes], ledger_id: int) -> tuple[Any, Any]:
     return min(ids), max(ids)
 
 
+@beside_a_job
 @pytest.mark.process
 @pytest.mark.parametrize("engine", ["inline", "spark-local"])
 async def test_a_bookie_leaves_under_load_and_every_acked_entry_reads_back(

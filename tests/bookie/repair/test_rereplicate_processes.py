@@ -1,10 +1,6 @@
 """A real bookie dies with its disks: the job's command gives its ledgers new members."""
 
-import asyncio
-import json
 import shutil
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -18,8 +14,9 @@ from bookie.repair.look.cluster import Cluster
 from bookie.repair.look.digests import DigestSettings
 from bookie.repair.runs import audit_cluster
 from bookie_processes import Bookies, started, until_there
+from job_commands import beside_a_job, run_job
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, beside_a_job]
 NAMES = tuple(BookieId(f"bookie-{number}") for number in range(4))
 LOST = NAMES[1]
 ENTRIES = 60
@@ -60,14 +57,7 @@ async def read(client: Client, ledger_id: LedgerId) -> list[bytes]:
 
 
 async def rereplicate(url: str, *words: str) -> tuple[int, dict[str, Any]]:
-    command = [sys.executable, "-m", "bookie", "rereplicate", "--yes", "--metadata", url]
-    ended = await asyncio.to_thread(
-        subprocess.run,
-        [*command, "--output", "json", *words],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert ended.stdout, ended.stderr
-    return ended.returncode, json.loads(ended.stdout)
+    return await run_job("rereplicate", "--yes", "--metadata", url, *words)
 
 
 @pytest.mark.parametrize("engine", ["inline", "spark-local"])
