@@ -10,6 +10,7 @@ import pytest
 from bookie_operator.model.bookie_status import DiskStatus
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.incidents import Incident, IncidentOutcome
+from bookie_operator.model.left_over import LeftOverStatus
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.undecided import UNDECIDED_MAX
 from bookie_operator.page.document import POLICY, content, document
@@ -65,6 +66,19 @@ def test_the_page_says_that_no_operator_looks() -> None:
     status = cluster.status.model_copy(update={"looked_at": NOW - timedelta(hours=3)})
     text = Parsed(document([cluster.model_copy(update={"status": status})], now=NOW)).text
     assert "the operator has not looked at the cluster for 3h" in text
+
+
+def test_d9_the_page_says_all_that_is_left_over_of_whom_and_why() -> None:
+    kept = tuple(
+        LeftOverStatus(bookie=f"bookie-{n}", claims=(f"claim-{n}",), message=f"Why {n}{NASTY}")
+        for n in range(4, 34)
+    )
+    bare = cluster_of("healthy")
+    status = bare.status.model_copy(update={"left_over": kept})
+    full = bare.model_copy(update={"status": status})
+    text = Parsed(content([full], now=NOW)).text
+    assert all(f"{one.bookie}  {one.what}  {one.message}" in text for one in kept)
+    assert "Left over" in text and "Left over" not in content([bare], now=NOW)
 
 
 def test_every_cluster_has_its_own_place_on_the_page() -> None:

@@ -23,6 +23,7 @@ from bookie_operator.status_tree.tree import (
     facts,
     headline,
     incident_line,
+    left_over_rows,
     undecided_lines,
     work,
 )
@@ -110,6 +111,8 @@ def _cluster(cluster: BookieCluster, now: datetime) -> str:
         parts.append(_section("Undecided", list_of(waiting)))
     if status.blocked:
         parts.append(_section("Blocked", list_of(blocked_lines(status, now))))
+    if rows := left_over_rows(status):
+        parts.append(_section("Left over", list_of([what + "  " + why for what, why in rows])))
     if status.incidents:
         newest = [incident_line(one, now) for one in reversed(status.incidents)]
         figure = timeline(status.incidents, now=now)

@@ -15,9 +15,8 @@ def left_over(pass_: Pass) -> tuple[LeftOverStatus, ...]:
     """List what is left of bookies that have left, not of those that are wanted or still leave."""
     members = {*pass_.spec.bookie_ids, *pass_.judged}
     before = {BookieId(one.bookie): one for one in pass_.previous.left_over}
-    if (
-        pass_.observed.metadata.instance_id is None
-    ):  # a silent store takes nobody off the list, and adds nobody
+    # A silent store takes nobody off the list, and adds nobody.
+    if pass_.observed.metadata.instance_id is None:
         return tuple(one for bookie_id, one in before.items() if bookie_id not in members)
     listed = []
     for bookie_id in sorted({*pass_.observed.left_over} - members, key=by_number):

@@ -135,6 +135,13 @@ def blocked_lines(status: ClusterStatus, now: datetime) -> list[Text]:
     return [_blocked(items, now) for items in _alike(status.blocked)]
 
 
+def left_over_rows(status: ClusterStatus) -> list[tuple[Text, Text]]:
+    """What is kept of each bookie that is no member any more, and why."""
+    return [
+        (Text(f"{one.bookie}  {one.what}"), Text(one.message, "dim")) for one in status.left_over
+    ]
+
+
 def headline(cluster: BookieCluster) -> Text:
     status = cluster.status
     text = Text.assemble(
@@ -348,11 +355,11 @@ def _blocked(items: list[Blocked], now: datetime) -> Text:
 
 
 def _add_left_over(branch: Tree, status: ClusterStatus, *, wide: bool) -> None:
-    """What is kept of bookies that are no members any more."""
-    shown = status.left_over if wide else status.left_over[:LEFT_OVER_SHOWN]
-    for one in shown:
-        branch.add(Text(f"{one.bookie}  {one.what}")).add(Text(one.message, "dim"))
-    if hidden := len(status.left_over) - len(shown):
+    rows = left_over_rows(status)
+    shown = rows if wide else rows[:LEFT_OVER_SHOWN]
+    for what, why in shown:
+        branch.add(what).add(why)
+    if hidden := len(rows) - len(shown):
         branch.add(Text(f"and {hidden} more: -o wide", "dim"))
 
 
