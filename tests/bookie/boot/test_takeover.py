@@ -432,6 +432,22 @@ async def test_a4_a_store_put_back_is_told_by_the_next_boot(lab: BootLab) -> Non
     assert "whose directories saw" in (await stored(lab)).rolled_back
 
 
+@pytest.mark.parametrize("is_clean", [True, False])
+async def test_a5_a_store_put_back_is_told_over_boots_until_a_person_accepts_it(
+    lab: BootLab, is_clean: bool
+) -> None:
+    for boots in range(3):
+        claim = (await lab.boot()).claim
+        if boots == 0:
+            await claim.write(replace(claim.stored, rolled_back="it says less"))
+        assert claim.stored.rolled_back == "it says less"
+        await lab.stop() if is_clean else lab.kill()
+    found = await lab.store.read_boot(ME)
+    assert found is not None
+    await lab.store.write_boot(ME, replace(found.value, rolled_back=""), version=found.version)
+    assert (await lab.boot()).claim.stored.rolled_back == ""
+
+
 async def stopped_as_before(lab: BootLab) -> None:
     """A clean stop of a version that left no marker, and digits alone in the store."""
     await lab.boot()
