@@ -196,6 +196,22 @@ class Tailing:
         return self.got
 
 
+class Gate:
+    """Pauses that last until the test ends them."""
+
+    def __init__(self) -> None:
+        self.pauses: list[float] = []
+        self._over = asyncio.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        await self._over.wait()
+        self._over.clear()
+
+    def open(self) -> None:
+        self._over.set()
+
+
 async def tailing(*entry_ids: int, bookies: int = 3) -> tuple[FleetLedgers, Tailing]:
     ledgers = FleetLedgers(bookies)
     await ledgers.create(3, 3, 2)
@@ -241,6 +257,24 @@ async def test_a_tail_outlives_a_time_when_nobody_answers() -> None:
     ledgers.fleet.expire_waits()
     await ledgers.fleet.settle()
     assert not tail.task.done()
+    tail.task.cancel()
+
+
+@pytest.mark.parametrize("trouble", ["down", "not ready", "nothing new"])
+async def test_a_tail_without_news_pauses_before_it_asks_again(trouble: str) -> None:
+    ledgers = FleetLedgers(3)
+    await ledgers.create(3, 3, 2)
+    for bookie_id in ledgers.fleet.ids:
+        ledgers.fleet[bookie_id].down = trouble == "down"
+        ledgers.fleet[bookie_id].ready = trouble != "not ready"
+    gate = Gate()
+    found = await ledgers.store.read_ledger(ledgers.ledger_id)
+    reader = LedgerReader(ledgers.store, ledgers.fleet, found, sleep=gate.sleep)
+    tail = Tailing(ledgers, reader)
+    for rounds in range(1, 4):
+        await tail.turn()
+        assert gate.pauses == [ReaderSettings().retry_s] * rounds
+        gate.open()
     tail.task.cancel()
 
 
