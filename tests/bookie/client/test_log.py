@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Sequence
+from itertools import combinations
 
 import pytest
 from bookie.client.log import ReplicatedLog
 from bookie.client.log_chain import CHANGES_LOST_MAX, LogSettings
-from bookie.client.log_list import LedgerList
+from bookie.client.log_list import LedgerList, ListStore
 from bookie.client.log_reading import LogPosition, read_log
 from bookie.errors import (
     BadRequestError,
@@ -240,6 +241,28 @@ async def test_a_truncation_that_was_cut_short_is_finished_by_the_next_open(
     await opened(ledgers)
     with pytest.raises(NoSuchLedgerError):
         await ledgers.store.read_ledger(first.ledger_id)
+
+
+@pytest.mark.parametrize("gone", [set(c) for n in range(4) for c in combinations(range(3), n)])
+@pytest.mark.parametrize("by_next_owner", [False, True])
+async def test_whatever_is_gone_already_a_truncation_leaves_no_ledger_behind(
+    gone: set[int], by_next_owner: bool
+) -> None:
+    ledgers = await client()
+    log = await opened(ledgers)
+    for _ in range(3):
+        await append(log, b"old")
+        await log.roll()
+    kept = await append(log, b"kept")
+    if by_next_owner:
+        listed = ListStore(ledgers.store, "log")
+        await listed.write((await listed.read()).truncated(kept.ledger_id))
+    for at in gone:
+        await ledgers.delete_ledger(log.ledger_ids[at])
+    left = (await opened(ledgers)).ledger_ids if by_next_owner else log.ledger_ids[3:]
+    if not by_next_owner:
+        await log.truncate(kept)
+    assert [i async for i in ledgers.store.ledger_ids()] == list(left)
 
 
 async def test_reading_can_start_in_the_middle() -> None:
