@@ -4,15 +4,21 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from bookie.client.recovery import RecoverySettings, accepted_loss, recover
+from bookie.client.recovery import (
+    RecoverySettings,
+    accepted_loss,
+    recover,
+    registered_replacements,
+)
 from bookie.errors import (
     NoSuchLedgerError,
     UnauthorizedError,
     UnavailableError,
     UndecidableError,
 )
-from bookie.ids import EntryId, LedgerId
-from bookie.metadata.store import Versioned
+from bookie.ids import BookieId, EntryId, LedgerId
+from bookie.metadata.memory import MemoryStore
+from bookie.metadata.store import RPC_ENDPOINT, RUN_ENDPOINT, BookieInfo, Endpoint, Versioned
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.protocol.status import Status
 from bookie.wire.native import Op
@@ -62,6 +68,20 @@ async def test_a_failed_member_is_replaced_by_a_registered_bookie() -> None:
     ledgers.fleet.release(1)
     closed = (await recovering).metadata.value
     assert ledgers.names(3)[0] in closed.last_fragment.ensemble
+
+
+async def test_only_a_writable_bookie_of_our_wire_replaces_a_member() -> None:
+    store, run = MemoryStore(), Endpoint(RUN_ENDPOINT, "host", 3182, RUN_ENDPOINT)
+    b = [BookieId(f"b{number}") for number in range(7)]
+    for bookie_id in b[:5]:
+        await store.register(BookieInfo(bookie_id, (run,), read_only=bookie_id == b[4]))
+    await store.register(BookieInfo(b[5], (Endpoint(RPC_ENDPOINT, "host", 3181, RPC_ENDPOINT),)))
+    chosen = set()
+    for ledger_id in map(LedgerId, range(9)):
+        choose = registered_replacements(store, ledger_id)
+        chosen.add(await choose(ensemble=(b[0], b[6], b[6]), exclude=frozenset({b[1]})))
+        assert await choose(ensemble=(b[0], b[2], b[3]), exclude=frozenset({b[1]})) is None
+    assert chosen == {b[2], b[3]}
 
 
 async def test_undecided_is_retried_and_succeeds_when_the_member_is_back() -> None:
