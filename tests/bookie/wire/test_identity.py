@@ -35,8 +35,11 @@ def test_without_a_cluster_nobody_is_meant_for_certain() -> None:
     assert not refusal(Identity("", "bookie-0"), MEANT, while_booting=True)
 
 
-@pytest.mark.parametrize(("found", "words", "booting"), FOUND)
-def test_only_a_later_boot_of_itself_outlives_it(found: Identity, words: str, booting: str) -> None:
+@pytest.mark.parametrize("cluster", ["cluster", "another", ""])
+@pytest.mark.parametrize("bookie", ["bookie-0", "bookie-1"])
+@pytest.mark.parametrize("epoch", range(4))
+def test_only_a_later_boot_of_itself_outlives_it(cluster: str, bookie: str, epoch: int) -> None:
+    found = Identity(cluster, bookie, epoch)
     assert found.is_outlived_by(MEANT) == (found == Identity("cluster", "bookie-0", 1))
 
 

@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from bookie.wire.stock.digest_md5 import Accepted, Challenge, Denied
 from bookie.wire.stock.tickets import OFFER, TICKET_BYTES_MAX, TicketError, TicketExchange
 from hypothesis import given
@@ -55,6 +56,14 @@ def test_the_size_that_java_names_with_no_layer_does_no_harm() -> None:
     one = exchange()
     one.step(b"T")
     assert isinstance(one.step(b"#\1\1\0\0" + USER.encode()), Accepted)
+
+
+@pytest.mark.parametrize("choice", [b"", b"\1", b"\1\0", b"\1\0\0", b"\0\0\0\0", b"\4\0\0\0"])
+@pytest.mark.parametrize("name", [b"", USER.encode()])
+def test_half_a_choice_and_one_with_a_layer_are_denied(choice: bytes, name: bytes) -> None:
+    one = exchange()
+    one.step(b"T")
+    assert isinstance(one.step(b"#" + choice + name * (len(choice) == 4)), Denied)
 
 
 def test_all_of_a_principal_must_match() -> None:
