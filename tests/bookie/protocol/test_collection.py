@@ -69,6 +69,18 @@ def test_a5_nothing_goes_while_the_store_is_not_believed_and_the_grace_begins_an
     assert dropped(collection(), *looks) == [(), (), (), (1, 2)]
 
 
+@pytest.mark.parametrize("was_approved", [False, True])
+def test_a5_neither_plan_nor_approval_outlives_a_look_at_a_store_that_is_not_believed(
+    was_approved: bool,
+) -> None:
+    held, plan_id = braked()
+    assert not was_approved or not held.approve(plan_id)
+    assert dropped(held, look(2000, MANY, refusal="rolled back")) == [()]
+    assert held.plan is None and "no collection waits" in held.approve(plan_id)
+    assert dropped(held, look(3000, MANY), look(4000, MANY)) == [(), ()]
+    assert held.plan is not None, "a person is asked anew"
+
+
 def test_a5_the_brake_holds_a_pass_that_would_drop_too_large_a_share() -> None:
     held, _plan = braked()
     assert dropped(held, look(2000, MANY)) == [()]
