@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from bookie.storage.disk import BLOCK_BYTES
 from bookie.storage.log_files import HEADER_BYTES, LOG_FILES, LogSettings
 from bookie.storage.positions import Begin
 from bookie.storage.stream import WRITE_BYTES_MAX, AppendStream
@@ -128,6 +129,35 @@ def test_what_the_ring_has_overwritten_is_not_in_memory_though_its_file_goes_on(
     assert not kit.stream.is_in_ring(file_id=2, offset=HEADER_BYTES), "of no file of this process"
 
 
+class OvertakenRing:
+    """A ring whose readers are slow: more is appended between their look and their copy."""
+
+    def __init__(self, kit: StreamKit, lengths: list[int]) -> None:
+        self.inner, self.capacity = kit.stream._ring, kit.stream._ring.capacity
+        self.put, self.views = self.inner.put, self.inner.views
+        self.kit, self.lengths = kit, lengths
+
+    def get(self, position: int, length: int) -> bytes:
+        lengths, self.lengths = self.lengths, []
+        for one in lengths:
+            self.kit.appended(one)
+        return self.inner.get(position, length)
+
+
+@given(st.integers(1, HALF), st.lists(st.integers(1, HALF), min_size=1, max_size=8))
+def test_what_is_overwritten_while_it_is_read_is_not_taken_for_what_was_there(
+    length: int, more: list[int]
+) -> None:
+    kit = StreamKit(settings=LONG_FILES)
+    place = kit.stream.append_verbatim(b"a" * length)
+    assert place is not None
+    kit.stream._ring = OvertakenRing(kit, more)  # type: ignore[assignment]
+    found = kit.stream.read_ring(file_id=place[0], offset=place[1], length=length)
+    is_there = kit.stream.is_in_ring(file_id=place[0], offset=place[1])
+    assert found == (b"a" * length if is_there else None)
+    kit.stream.close()
+
+
 @pytest.mark.parametrize(("mib", "writes"), [(1, 1), (3, 3), (4, 4)])
 def test_what_is_written_at_once_is_bounded_so_that_room_comes_in_between(
     mib: int, writes: int
@@ -156,6 +186,25 @@ def test_promised_room_is_there_also_when_a_file_is_begun_beside(filled: int) ->
     if length:
         kit.stream.append(BESIDE, lambda _place: [b"t" * BESIDE], begins_file=True)
         assert kit.append(length) is not None
+    kit.stream.close()
+
+
+@given(
+    st.sampled_from([4, 5, 7]),
+    st.lists(st.integers(1, 2 * BLOCK_BYTES), max_size=4),
+    st.integers(0, 2 * BLOCK_BYTES - BESIDE - 1),
+)
+def test_whoever_finds_no_room_beside_others_is_told_when_there_is(
+    blocks: int, filled: list[int], less: int
+) -> None:
+    ring = blocks * BLOCK_BYTES
+    kit = StreamKit(settings=LogSettings(ring, 16 * ring, reserve_bytes=0))
+    for size in filled:
+        kit.appended(size)
+    while not kit.stream.has_room(ring // 2 - BESIDE - less, beside=BESIDE):
+        before = kit.notified.calls
+        assert kit.disk.run_flushers(), "refused, and the flusher has nothing to do"
+        assert kit.notified.calls > before, "refused, and nobody says that there is room"
     kit.stream.close()
 
 
