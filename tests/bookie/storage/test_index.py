@@ -196,10 +196,14 @@ def test_every_field_of_a_record_is_read_back_as_it_was_committed(index: Index) 
 
 def test_a_forgotten_ledger_keeps_its_record_and_nothing_else(index: Index) -> None:
     commit(index, {1: run(7, 0, 5), 2: run(8, 0, 5)})
+    told = LedgerRecord(L7, explicit_lac=EntryId(3), lac_body=b"signed", limbo=True, noted=True)
+    lost = Loss(L7, "all answered", ids((9, 9)))
+    index.commit(Batch(records=[told], losses=[lost]), is_readable=everything_is_readable)
+    assert index.records() == {L7: told} and index.losses() == [lost]
     tombstone = LedgerRecord(L7, fenced=True, deleted=True)
     index.commit(Batch(records=[tombstone], forget=[L7]), is_readable=everything_is_readable)
     assert index.all_rows(L7) == [] and list(index.ledger_ends()) == [8]
-    assert index.records() == {L7: tombstone}
+    assert index.records() == {L7: tombstone} and index.losses() == []
 
 
 def test_losses_and_facts_survive_reopening(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from bookie.errors import BadRequestError, CorruptError, StorageError
-from bookie.ids import LedgerId
+from bookie.ids import EntryId, LedgerId
 from bookie.storage import rebuild
+from bookie.storage.decisions import DecisionKind, PersonDecision
 from bookie.storage.disk import RealDisk
 from bookie.storage.index import Index
 from bookie.storage.index_rows import RunRow
@@ -141,6 +142,23 @@ def test_rows_and_records_come_back_and_the_next_boot_is_told(either: Path) -> N
     kit = reopened(either)
     assert not kit.storage.report.is_suspect
     kit.storage.close()
+
+
+def test_all_that_a_readable_index_says_of_ledgers_is_in_the_new_one(tmp_path: Path) -> None:
+    def said() -> tuple[object, ...]:
+        path = kit.root / "ledger-0" / "index.sqlite"
+        with contextlib.closing(Index.open(path, disk=RealDisk(), may_create=False)) as index:
+            return index.records(), index.losses(), index.decisions()
+
+    kit = lived(tmp_path)
+    kit.put(LedgerRecord(LedgerId(9), explicit_lac=EntryId(5), lac_body=b"signed", noted=True))
+    decided = PersonDecision(1, DecisionKind.LOSS, "ann", "they are given up")
+    kit.storage.maintenance.record_loss(L7, ids((200, 204)), reason="ann", decision=decided)
+    kit.storage.close()
+    before = said()
+    assert all(before)
+    rebuild_index(kit.root / "ledger-0", disk=RealDisk())
+    assert said() == before
 
 
 def test_of_a_ruined_index_the_rows_come_back_and_the_report_says_what_did_not(
