@@ -1,6 +1,7 @@
 """Records in memory: what is listed as limbo is what the records say, however they came."""
 
 from dataclasses import replace
+from itertools import permutations
 
 from bookie.ids import LedgerId
 from bookie.storage.ledger_table import Ledgers
@@ -41,13 +42,19 @@ def test_a_later_boundary_covers_what_an_earlier_one_covered() -> None:
 
 
 def test_the_epochs_of_marks_that_are_gone_are_known() -> None:
-    ledgers = Ledgers()
-    assert ledgers.marked_epoch == 0
-    ledgers.merge(LedgerRecord(L7, checked_epoch=3))
-    ledgers.merge(LedgerRecord(L8).marked(4))
-    assert ledgers.marked_epoch == 4
-    ledgers.cover(Boundary(5, L8), fences_lost=False)
-    assert ledgers.marked_epoch == 5
+    for steps in permutations(
+        [
+            lambda ledgers, epoch: ledgers.merge(LedgerRecord(L7, checked_epoch=epoch)),
+            lambda ledgers, epoch: ledgers.merge(LedgerRecord(L8, mark_epoch=epoch)),
+            lambda ledgers, epoch: ledgers.cover(Boundary(epoch, L8), fences_lost=False),
+            lambda ledgers, epoch: ledgers.cover(Boundary(epoch, L8), fences_lost=True),
+        ]
+    ):
+        ledgers = Ledgers()
+        assert ledgers.marked_epoch == 0
+        for epoch, step in enumerate(steps, start=1):
+            step(ledgers, epoch)
+            assert ledgers.marked_epoch == epoch
 
 
 def test_no_mark_is_a_fence() -> None:

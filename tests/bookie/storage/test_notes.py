@@ -170,6 +170,23 @@ def test_notes_are_whole_over_power_cuts_and_trimmed_files(kit: StorageKit) -> N
         assert kit.storage.report.notes_are_whole
 
 
+@pytest.mark.parametrize("noted_to", range(5, 10))
+def test_notes_are_whole_where_an_index_has_those_of_every_trimmed_record(
+    kit: StorageKit, noted_to: int
+) -> None:
+    maintenance = settled(kit).storage.maintenance
+    for _ in range(3):
+        note(kit, L7)
+        maintenance.journal.begin_file()
+        maintenance.checkpoint()
+    for directory in maintenance.directories:
+        directory.write(facts=replace(directory.facts, noted_to=noted_to))
+    found = kit.after_power_cut().storage
+    trimmed_to = found.maintenance.journal.first_kept - 1
+    assert trimmed_to == 7, "so that there are cases on both sides, and at it"
+    assert found.report.notes_are_whole is (noted_to >= trimmed_to)
+
+
 def test_who_trims_the_journal_without_its_notes_is_found_out(kit: StorageKit) -> None:
     """What a version does that keeps none: it replays, commits its own facts, and trims."""
     directory = settled(kit).storage.maintenance.directories[0]
