@@ -23,6 +23,7 @@ from bookie.tls.credentials import CredentialsFolder
 from bookie.tls.principals import PREFIX, Role
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.stock.messages import Outcome
+from cryptography import x509
 from server_lab import KEY, ME, ServerLab, frame
 from stock_client import V2Client, V3Client
 from storage_kit import ids
@@ -413,6 +414,18 @@ async def test_a_renewed_certificate_is_shown_by_the_control_plane(fleet: FleetL
     before = ssl.get_server_certificate((loopback(), port))
     fleet.authority.sign(ME, Role.BOOKIE)
     assert before != ssl.get_server_certificate((loopback(), port))
+
+
+async def test_the_figures_say_in_seconds_when_the_certificate_in_use_ends(
+    fleet: FleetLab,
+) -> None:
+    await fleet.start()
+    assert fleet.server.bookie is not None
+    for age in (timedelta(0), timedelta(minutes=1)):
+        shown = fleet.authority.sign(ME, Role.BOOKIE, since=age)
+        leaf = x509.load_pem_x509_certificate((shown.folder / "tls.crt").read_bytes())
+        figures = await fleet.server.bookie.control.gauges()
+        assert figures.certificate_ends_s == leaf.not_valid_after_utc.timestamp()
 
 
 async def lost_by(fleet: FleetLab, role: Role) -> Any:

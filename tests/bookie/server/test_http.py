@@ -5,7 +5,8 @@ import asyncio
 import aiohttp
 import pytest
 from bookie.protocol.status import Status
-from bookie.server.state import AuthFailure, Phase
+from bookie.server.http import BookieCollector, Gauges
+from bookie.server.state import AuthFailure, BookieState, Phase, ReadOnlyReason
 from server_lab import ServerLab, frame
 
 
@@ -118,6 +119,30 @@ async def test_connections_that_are_not_authenticated_are_counted(server: Server
         2,
         0,
     )
+
+
+def figures(state: BookieState) -> dict[str, float]:
+    found = BookieCollector(state, Gauges()).collect()
+    return {one.name: one.value for metric in found for one in metric.samples if not one.labels}
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_only_who_serves_is_ready_and_writable(phase: Phase) -> None:
+    found = figures(BookieState("bookie-0", phase))
+    assert found["bookie_ready"] == phase.serves
+    assert found["bookie_writable"] == (phase is Phase.SERVING)
+
+
+@pytest.mark.parametrize("reason", ReadOnlyReason)
+def test_who_takes_no_adds_is_ready_and_not_writable(reason: ReadOnlyReason) -> None:
+    state = BookieState("bookie-0", Phase.SERVING, clock=lambda: 7.0)
+    for is_on in (True, False):
+        if reason is ReadOnlyReason.LEASE:
+            state.extend_lease(7.0 if is_on else 8.0)
+        else:
+            state.switch_read_only(reason, is_on)
+        found = figures(state)
+        assert (found["bookie_ready"], found["bookie_writable"]) == (1, not is_on)
 
 
 async def test_reads_and_syncs_and_checkpoints_are_timed(server: ServerLab) -> None:
