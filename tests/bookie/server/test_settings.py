@@ -6,8 +6,20 @@ from typing import Any
 
 import pytest
 import yaml
+from bookie.boot.claim import outlasts_s
 from bookie.errors import SettingsError
-from bookie.server.part_settings import boot_settings, zookeeper_settings
+from bookie.protocol.collection import CollectionRules
+from bookie.server.pacing import BusyRates
+from bookie.server.part_settings import (
+    boot_settings,
+    busy_rates,
+    collection_rules,
+    reply_limits,
+    request_limits,
+    zookeeper_settings,
+)
+from bookie.server.replies import MIB, ReplyLimits
+from bookie.server.sessions import RequestLimits
 from bookie.server.settings import BookieSettings, load_settings
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.settings import StorageSettings
@@ -42,6 +54,34 @@ def test_a_storage_of_its_own_notes_as_long_as_one_of_a_bookie_without_a_setting
     of_bookie = boot_settings(load(tmp_path)).storage.note_idle_flushes
     of_itself = StorageSettings(tmp_path, (tmp_path,), DurabilityMode.MEMORY).note_idle_flushes
     assert of_itself == of_bookie
+
+
+def test_each_part_gets_the_settings_that_are_its_own(tmp_path: Path) -> None:
+    limits = {
+        "recoveryBytesPerSecondBusy": 13, "requestBytes": 20 * MIB, "requestSeconds": 3,
+        "replyBytes": 32 * MIB, "replyBytesPerConnection": 9 * MIB, "replySeconds": 4,
+    }  # fmt: skip
+    storage = {
+        "collectIntervalSeconds": 5, "collectGraceSeconds": 7, "collectShareMax": 0.5,
+        "collectBrakeFrom": 9, "compactionBytesPerSecondBusy": 11,
+    }  # fmt: skip
+    lease = {"seconds": 50, "confirmSeconds": 6}
+    made = load(tmp_path, {"limits": limits, "storage": storage, "lease": lease})
+    assert collection_rules(made) == CollectionRules(grace_s=7, share_max=0.5, brake_from=9)
+    assert busy_rates(made) == BusyRates(recovery=13, compaction=11)
+    assert request_limits(made.limits) == RequestLimits(total=20 * MIB, seconds=3)
+    assert reply_limits(made.limits) == ReplyLimits(9 * MIB, 32 * MIB, seconds=4)
+    boot = boot_settings(made)
+    assert (boot.lease_s, boot.lease_wait_s) == (50, outlasts_s(50)) and outlasts_s(50) > 50
+
+
+@pytest.mark.parametrize(("together", "alone", "least"), [(20, 30, 20), (30, 20, 20)])
+def test_one_connection_may_hold_no_more_replies_than_all_together(
+    tmp_path: Path, together: int, alone: int, least: int
+) -> None:
+    sizes = {"replyBytes": together * MIB, "replyBytesPerConnection": alone * MIB}
+    found = reply_limits(load(tmp_path, {"limits": sizes}).limits)
+    assert (found.per_connection, found.total) == (least * MIB, together * MIB)
 
 
 @pytest.mark.parametrize(
