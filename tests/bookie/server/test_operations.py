@@ -128,6 +128,22 @@ async def test_what_recovery_adds_again_is_not_stored_again(server: ServerLab) -
     assert stored == [(ENTRIES + 1) * len(frame(ledger, 0)), stored[0]]
 
 
+async def test_answers_that_were_delayed_are_given_before_a_stop(
+    idle_server: ServerLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bookie.server.pacing.BUSY_S", math.inf)
+    monkeypatch.setattr("bookie.server.pacing.ANSWER_DELAY_S_MAX", 1000.0)
+    idle_server.tree["limits"] = {"recoveryBytesPerSecondBusy": 1}
+    await idle_server.start()
+    ledger = await appended(idle_server)
+    more = range(ENTRIES, ENTRIES + 3)
+    adds = [asyncio.create_task(idle_server.add(ledger, n, recovery=True)) for n in more]
+    await idle_server.until(lambda: idle_server.traffic.entries_added == more.stop)
+    assert not any(add.done() for add in adds)
+    await idle_server.stop()
+    assert await asyncio.gather(*adds) == [Status.OK] * len(adds)
+
+
 async def test_they_hold_bulk_work_back(
     idle_server: ServerLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

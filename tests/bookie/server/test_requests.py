@@ -389,6 +389,23 @@ async def test_an_entry_that_moves_no_lac_answers_no_long_poll(server: ServerLab
     assert reply is not None and reply.lac == 1
 
 
+@pytest.mark.parametrize("known", range(-1, 4))
+async def test_an_explicit_lac_answers_the_long_polls_of_those_who_know_less(
+    server: ServerLab, known: int
+) -> None:
+    ledger = await server.ledger()
+    await server.add(ledger, 0)
+    request = server.lac_request(ledger, lac=known, timeout_ms=60_000)
+    poll = asyncio.create_task(server.pool.wait_lac(ME, request))
+    await server.until(lambda: server.traffic.long_polls == 1)
+    for lac in (2, 4):
+        waits = server.traffic.long_polls
+        assert await server.pool.write_lac(ME, server.lac_request(ledger, lac=lac)) is Status.OK
+        assert server.traffic.long_polls == (waits and known >= lac)
+    _status, reply = await poll
+    assert reply is not None and reply.lac == (2 if known < 2 else 4)
+
+
 async def test_a_long_poll_ends_with_what_is_known_at_its_timeout(server: ServerLab) -> None:
     ledger = await server.ledger()
     await server.add(ledger, 0)

@@ -362,6 +362,9 @@ async def test_the_entries_held_are_listed(stock3: StockLab) -> None:
 async def test_the_space_of_the_ledger_disks_is_told(stock3: StockLab) -> None:
     [found] = await stock3.ask(stock3.frames.info())
     told = found.message.getBookieInfoResponse
+    _journal, *ledgers = map(stock3.server.disk.space, stock3.server.directories)
+    assert told.totalDiskCapacity == sum(space.total_bytes for space in ledgers)
+    assert told.freeDiskSpace == sum(space.free_bytes for space in ledgers)
     assert 0 < told.freeDiskSpace < told.totalDiskCapacity
 
 
