@@ -20,14 +20,19 @@ from server_lab import ME, ServerLab
 OTHERS = tuple(map(BookieId, ("bookie-7", "bookie-8", "bookie-9")))
 
 
-@pytest.fixture
-async def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ServerLab]:
-    """Counts at once and often."""
+def hasten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bookie counts at once and often, and announces itself as soon as it should."""
     monkeypatch.setattr("bookie.server.housekeeping.DRAIN_INTERVAL_S", 0.002)
     monkeypatch.setattr("bookie.server.housekeeping.ANNOUNCE_INTERVAL_S", 0.002)
     monkeypatch.setattr("bookie.server.drain.SETTLE_S", 0.0)
     monkeypatch.setattr("bookie.server.drain.COUNT_PAUSE_S", 0.0)
     monkeypatch.setattr("bookie.server.drain.REST_FACTOR", 0)
+
+
+@pytest.fixture
+async def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ServerLab]:
+    """Counts at once and often."""
+    hasten(monkeypatch)
     lab = ServerLab(tmp_path)
     await lab.start()
     yield lab
@@ -293,6 +298,27 @@ async def test_nothing_is_counted_before_the_registration_says_read_only(
     server.metadata.before = None
     await counted(server, 0)
     assert (await server.store.bookies())[ME].read_only
+
+
+async def test_a_count_lasts_no_longer_than_the_registration_that_it_rests_on(
+    idle_server: ServerLab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async def refuse(name: str) -> None:
+        if name == "register":
+            raise UnavailableError("no registrations now")
+
+    hasten(monkeypatch)
+    idle_server.tree["rackFile"] = str(tmp_path / "rack")
+    await idle_server.start()
+    await drain(idle_server)
+    await counted(idle_server, 0)
+    idle_server.metadata.before = refuse
+    (tmp_path / "rack").write_text("/another")  # so that it is to be registered anew
+    async with asyncio.timeout(30):
+        while (await health(idle_server)).ledgers_counted:
+            pass
+    idle_server.metadata.before = None
+    await counted(idle_server, 0)
 
 
 async def test_a_count_under_way_when_the_drain_is_cancelled_is_dropped(
