@@ -270,6 +270,14 @@ class TestHolding:
         assert why_not(made) == "OneActionAtATime"
         assert len([action for action in made.actions if isinstance(action, Destructive)]) == 1
 
+    @pytest.mark.parametrize("phase", DrainPhase)
+    def test_one_that_waits_for_a_restart_stays_where_it_is(self, phase: DrainPhase) -> None:
+        begun = DrainStatus(bookie=B4, phase=phase, started_at=at(1), ledgers_left=0)
+        before = SETTLED.model_copy(update={"drain": begun})
+        made = plan(cluster(replicas=4, journalWriteData=True), seen(draining(0)), before)
+        assert why_not(made) == "OneActionAtATime"
+        assert made.status.drain is not None and made.status.drain.phase is phase
+
 
 class TestJobs:
     def test_a_job_that_left_some_is_followed_by_another(self) -> None:

@@ -192,3 +192,19 @@ def test_where_all_volumes_go_no_single_one_is_taken_or_refused(is_loss_possible
     actions, refusals = replacements(pass_, budget)
     found = [*(type(one).__name__ for one in actions), *(one.action for one in refusals)]
     assert found == ["ReplaceBookie"]
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+@pytest.mark.parametrize("running", [True, False])
+def test_a_deleted_volume_is_let_go_by_us_only_where_a_process_holds_it(
+    is_there: bool, running: bool
+) -> None:
+    """Without one it goes by itself, and a new one is made."""
+    one = bookie("bookie-1", running=running)
+    going = {"ledger-0": replace(one.volumes["ledger-0"], is_terminating=True)}
+    one = replace(one, volumes=dict(one.volumes) | going)
+    one = one if is_there else replace(one, process=None, health=None)
+    pass_ = Pass.of(cluster(), observed(one, seconds=20), after_away())
+    budget = budget_of(pass_, copies=Copies(2, "AckQuorum", "2 copies"), is_loss_possible=False)
+    actions, refusals = replacements(pass_, budget)
+    assert len([*actions, *refusals]) == is_there

@@ -9,6 +9,7 @@ from bookie.wire.admin.health import Phase
 from bookie_operator.model.bookie_status import BookieState, BookieStatus
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus, MetadataStatus
+from bookie_operator.model.task import TaskPhase, TaskStatus
 from bookie_operator.observed import Bookie, MetadataView, Observed, Volume
 from bookie_operator.plan.actions import (
     CreateVolume,
@@ -24,12 +25,13 @@ from bookie_operator.plan.copies import Copies
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.restarts import (
     expansions,
+    follow_restart,
     lineage_refusal,
     other_classes,
     provision,
     restarts,
 )
-from operator_scenes import DISKS, HEALTHY, at, bookie, cluster, observed
+from operator_scenes import DISKS, HEALTHY, at, bookie, cluster, observed, task
 
 B0, B1, B2, B3 = (BookieId(f"bookie-{n}") for n in range(4))
 KNOWN = ClusterStatus(metadata=MetadataStatus(instance_id="instance-1"))
@@ -279,3 +281,27 @@ def test_one_that_hangs_is_restarted_within_bounds(
     told, refused = restarted(observed(hung, seconds=1000 + seconds), previous=previous)
     assert told == ([(B0, "Hung")] if expected == "restart" else [])
     assert refused.get(B0, "") == ("" if expected == "restart" else expected)
+
+
+@pytest.mark.parametrize(
+    ("facts", "phase"),
+    [
+        ({}, TaskPhase.SUCCEEDED),
+        ({"phase": Phase.READ_ONLY}, TaskPhase.SUCCEEDED),
+        ({"phase": Phase.BOOTING}, TaskPhase.RUNNING),
+        ({"phase": None, "boot_at": 995}, TaskPhase.RUNNING),
+        ({"running": False, "exit_at": 999}, TaskPhase.RUNNING),
+        ({"phase": Phase.AWAITING_APPROVAL}, TaskPhase.RUNNING),
+        ({"phase": Phase.REFUSED}, TaskPhase.FAILED),
+        ({"phase": None}, TaskPhase.FAILED),
+    ],
+    ids=str,
+)
+def test_a_restart_that_was_asked_for_ends_when_its_new_process_serves_or_cannot(
+    facts: dict[str, Any], phase: TaskPhase
+) -> None:
+    begun = TaskStatus(phase=TaskPhase.RUNNING, started_at=at(900), target="bookie-0-1")
+    asked = task("restart", bookie=B0).model_copy(update={"status": begun})
+    for epoch, expected in ((1, TaskPhase.RUNNING), (2, phase)):  # the old process, a new one
+        pass_ = pass_of(observed(bookie(B0, epoch=epoch, **facts), seconds=1000))
+        assert follow_restart(pass_, asked, ()).phase is expected

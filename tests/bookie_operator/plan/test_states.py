@@ -112,6 +112,17 @@ def test_one_of_another_version_that_says_what_this_one_does_not_know_does_not_s
             S.UNRESPONSIVE,
             "its control plane does not answer",
         ),
+        # By the clock of its node it has just begun, and yet it has been silent for long.
+        *(
+            (process(started_at=began), before(instance=run, silent_since=since), state, words)
+            for began in (None, at(940), at(2000))
+            for run, since, state, words in (
+                ("bookie-0-1", None, S.STARTING, "does not answer yet"),
+                ("bookie-0-1", at(940), S.STARTING, "does not answer yet"),
+                ("bookie-0-1", at(939), S.UNRESPONSIVE, "its control plane does not answer"),
+                ("the one before", at(939), S.STARTING, "does not answer yet"),
+            )
+        ),
     ],
 )
 def test_one_that_does_not_answer_is_what_its_process_says(
