@@ -6,7 +6,14 @@ import pytest
 from bookie.tls.files import AUTHORITIES, CERTIFICATE, KEY
 from bookie.tls.principals import Principal, Role
 from bookie_operator.errors import PreconditionError
-from bookie_operator.plan.actions import DropAuthorities, MakeAuthority, SignWith
+from bookie_operator.plan.actions import (
+    CertificateAction,
+    DropAuthorities,
+    IssueCertificate,
+    MakeAuthority,
+    SignWith,
+    SpreadTrust,
+)
 from bookie_operator.plan.certificate_troubles import WRONG_NAME, trouble_of
 from bookie_operator.platform.certifier import Certifier
 from bookie_operator.platform.credential_files import NEXT_CERTIFICATE, NEXT_KEY
@@ -46,6 +53,29 @@ async def test_the_authority_that_signs_is_not_dropped(certifier: Certifier) -> 
     with pytest.raises(PreconditionError, match="another authority signs by now"):
         await certifier.carry_out(DropAuthorities(frozenset({before.coming.fingerprint})), ())
     assert await certifier.authorities() == before
+
+
+async def test_a_step_that_was_planned_for_other_authorities_is_not_taken(
+    certifier: Certifier, vault: MemoryVault
+) -> None:
+    """Neither for fewer, for more nor for others than there are."""
+    found = await certifier.authorities()
+    assert found.signing is not None and found.coming is not None
+    one, two, gone = found.signing.fingerprint, found.coming.fingerprint, "0" * 40
+    await certifier.carry_out(IssueCertificate(BOOKIE, (), YEAR, one, "new"), ())
+    before = dict(vault.files)
+    others = [frozenset(names) for names in ((), (one,), (two,), (one, gone), (one, two, gone))]
+    steps: list[CertificateAction] = [SpreadTrust(BOOKIE, names) for names in others]
+    steps += [IssueCertificate(BOOKIE, (), YEAR, other, "new") for other in (two, gone)]
+    steps += [MakeAuthority(YEAR, frozenset({gone}), signs) for signs in (True, False)]
+    steps += [DropAuthorities(frozenset(names)) for names in ((one, gone), (two,), ())]
+    steps += [SpreadTrust(BOOKIE.peer(Role.CLIENT, "client"), frozenset({one, two}))]
+    for step in steps:
+        with pytest.raises(PreconditionError):
+            await certifier.carry_out(step, [BOOKIE])
+        assert vault.files == before, step
+    await certifier.carry_out(SpreadTrust(BOOKIE, frozenset({one, two})), ())
+    assert set((await certifier.certificates([BOOKIE]))[BOOKIE].trusted) == {one, two}
 
 
 @pytest.mark.parametrize("name", [KEY, CERTIFICATE, AUTHORITIES, NEXT_KEY, NEXT_CERTIFICATE])

@@ -355,6 +355,31 @@ async def test_a_certificate_that_is_half_written_is_read_again_later(
     await connection.close()
 
 
+@pytest.mark.parametrize(
+    "failure",
+    [UnavailableError("a plugin is away"), OSError("it is cut off"), asyncio.CancelledError()],
+    ids=repr,
+)
+async def test_a_login_that_failed_is_tried_again_by_the_next_request(
+    server: Server, failure: BaseException
+) -> None:
+    """Or was given up in the midst: the lease may end while it is under way."""
+
+    async def log_in(configuration: Configuration) -> None:
+        await server.log_in(configuration)
+        if server.logins == 2:
+            raise failure
+
+    connection = await ApiServer.connect(log_in)
+    connection.log_in_again()
+    with pytest.raises((UnavailableError, asyncio.CancelledError)):
+        await DynamicApi(connection, "fleet").get(POD, "a")
+    for _ in range(2):
+        await DynamicApi(connection, "fleet").get(POD, "a")
+    await connection.close()
+    assert server.headers == ["Bearer token-3", "Bearer token-3"]
+
+
 async def test_one_login_serves_many_requests(server: Server, api: DynamicApi) -> None:
     for _ in range(3):
         await api.get(POD, "a")

@@ -228,6 +228,30 @@ async def test_an_end_that_was_expected_of_a_process_excuses_no_other_ones(node:
     assert end is not None and not end.is_planned
 
 
+@pytest.mark.parametrize(
+    ("ends", "waits"),
+    [
+        (("asked", "asked", "asked"), False),
+        (("killed", "asked", "killed"), False),
+        (("asked", "killed"), False),
+        (("asked", "killed", "killed"), True),
+    ],
+    ids=str,
+)
+async def test_only_failures_in_a_row_are_waited_out(
+    node: Node, ends: tuple[str, ...], waits: bool
+) -> None:
+    node.kubelet.ensure(node.template)
+    for end in ends:
+        process = node.identity()
+        if end == "asked":
+            node.kubelet.expect_end(B0, process)
+        os.kill(process.pid, signal.SIGKILL)
+        wait_gone(process, 10)
+        await until(lambda: node.process().last_exit is not None)
+    assert node.process().running is not waits
+
+
 async def test_the_next_operator_adopts_a_running_bookie(node: Node) -> None:
     node.kubelet.ensure(node.template)
     before = node.identity()

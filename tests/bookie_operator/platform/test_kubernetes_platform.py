@@ -22,6 +22,7 @@ from bookie_operator.platform.kubernetes.api import (
     SERVICE,
     STATEFUL_SET,
     TASK,
+    Kind,
     RefusedError,
 )
 from bookie_operator.platform.kubernetes.jobs import JOBS_MAX
@@ -185,6 +186,21 @@ async def test_a_restart_brings_new_settings(lab: Lab) -> None:
     lab.controllers.settle(2)
     after = await lab.process()
     assert (after.revision, after.pod != before.pod) == (changed.revision, True)
+
+
+@pytest.mark.parametrize("kind", [CONFIG_MAP, STATEFUL_SET])
+async def test_a_restart_whose_settings_cannot_be_written_stops_nobody(
+    lab: Lab, kind: Kind
+) -> None:
+    """Else the pod that comes has the old ones, and has to be stopped once more."""
+    before = await lab.run_bookie()
+    verb = "create" if kind == CONFIG_MAP else "patch"
+    lab.api.refuse(verb, kind, "a webhook is away")
+    changed = lab.template(journal_write_data=True)
+    with pytest.raises(RefusedError):
+        await lab.platform.restart_bookie(changed, instance=before.instance)
+    lab.controllers.settle(2)
+    assert (await lab.process()).instance == before.instance
 
 
 async def test_a_restart_that_keeps_settings_brings_a_new_pod_of_the_old_ones(lab: Lab) -> None:
@@ -665,7 +681,10 @@ async def test_a_crd_older_than_the_operator_gets_the_status_it_has_room_for(lab
 async def test_the_disruption_budget_follows_the_status(lab: Lab) -> None:
     for allowed in (1, 0):
         await lab.platform.settle(lab.cluster, ClusterStatus(disruptions_allowed=allowed))
-        assert lab.api.the(BUDGET, "demo-bookies")["spec"]["maxUnavailable"] == allowed
+        spec = lab.api.the(BUDGET, "demo-bookies")["spec"]
+        assert spec["maxUnavailable"] == allowed
+        # Or a node's drain would take one away that boots or flushes, whatever is allowed.
+        assert spec["unhealthyPodEvictionPolicy"] == "IfHealthyBudget"
     assert {one["metadata"]["name"] for one in lab.api.all(SERVICE)} == {"demo", "demo-bookies"}
 
 
