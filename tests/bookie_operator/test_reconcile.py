@@ -302,6 +302,23 @@ async def test_surroundings_that_fail_stop_nothing(loop: Loop) -> None:
     assert "SettleFailed" in loop.platform.reasons
 
 
+async def test_of_what_could_not_be_kept_only_that_is_told_which_still_cannot(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await loop.settle()
+    failed: dict[str, BookieError] = {}
+
+    async def settled(*_: object) -> dict[str, BookieError]:
+        return failed
+
+    monkeypatch.setattr(loop.platform, "settle", settled)
+    for names in (("Service a", "Role b"), ("Role b",), (), ("Service a",), ()):
+        failed = {name: UnavailableError("not now") for name in names}
+        status = (await loop.run(3)).status
+        told = {one.message.partition(":")[0] for one in status.blocked if one.action == "Keep"}
+        assert told == set(names)
+
+
 async def test_a5_bookies_hear_of_a_pause_and_of_its_end_and_nothing_of_a_quiet_cluster(
     loop: Loop,
 ) -> None:
@@ -684,6 +701,17 @@ async def test_the_store_is_known_since_the_last_look_that_missed_it(loop: Loop)
     assert await known(loop) is None
     loop.is_store_up = True
     assert await known(loop) == at(loop.seconds)
+
+
+async def test_a_store_of_another_cluster_is_known_since_it_was_found(loop: Loop) -> None:
+    """Who was away from the one before has not been away from this one."""
+    await loop.settle()
+    for instance_id in ("another", "a third"):
+        loop.seconds += 60
+        loop.metadata.instance_id = instance_id
+        assert await known(loop) == (found_at := at(loop.seconds))
+        loop.seconds += 60
+        assert await known(loop) == found_at
 
 
 async def test_a_gap_between_two_looks_is_one_that_nobody_has_seen(loop: Loop) -> None:

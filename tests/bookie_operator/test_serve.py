@@ -1,0 +1,95 @@
+"""The process and its lease: whoever ends gives it back, whoever lost it ends."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+from bookie.errors import BookieError
+from bookie_operator.platform.kubernetes import lease
+from bookie_operator.platform.kubernetes.api import CLUSTER, LEASE
+from bookie_operator.serve import run
+from fake_api import FakeApi
+from fake_api_server import Asked, FakeApiServer, kubeconfig
+from kubernetes.aio.config import kube_config
+
+WAIT_S = 60.0
+
+
+class Operator:
+    """One process over a server in memory, as soon as it watches."""
+
+    def __init__(self, leases: FakeApi) -> None:
+        self.leases = leases
+        self.stop = asyncio.Event()
+        self.work = asyncio.ensure_future(
+            run(namespaces=(), port=0, stop=self.stop, lease_path="ops/operators")
+        )
+
+    @property
+    def holder(self) -> str:
+        """Whom the lease names."""
+        return str(self.leases.the(LEASE, "operators")["spec"]["holderIdentity"])
+
+    async def ended(self) -> None:
+        async with asyncio.timeout(WAIT_S):
+            await self.work
+
+
+Begun = AbstractAsyncContextManager[Operator]
+
+
+@pytest.fixture
+def operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Begun:
+    """To be entered by a test itself: kopf waits for tasks that began after it."""
+    return operating(tmp_path, monkeypatch)
+
+
+@asynccontextmanager
+async def operating(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Operator]:
+    monkeypatch.setattr(lease, "MARGIN_S", lease.DURATION_S - 3)
+    monkeypatch.setattr(lease, "RENEW_S", 0.1)
+    monkeypatch.setenv("POD_NAME", "operator-a")
+    server, is_watching = FakeApiServer(), asyncio.Event()
+    leases = server.namespace("ops")
+    leases.put(LEASE, {"metadata": {"name": "operators"}})
+
+    def hear(asked: Asked) -> None:
+        if asked.verb == "watch" and asked.target.kind == CLUSTER:
+            is_watching.set()
+
+    server.hear = hear
+    async with server.serving():
+        file = tmp_path / "kubeconfig"
+        file.write_text(yaml.safe_dump(kubeconfig(server.url)))
+        monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(file))
+        one = Operator(leases)
+        async with asyncio.timeout(WAIT_S):
+            await is_watching.wait()
+        try:
+            yield one
+        finally:
+            one.work.cancel()
+            await asyncio.wait([one.work])
+
+
+async def test_who_ends_gives_the_lease_to_the_next_one_at_once(operator: Begun) -> None:
+    async with operator as one:
+        assert one.holder == "operator-a"
+        one.stop.set()
+        await one.ended()
+        assert one.holder == ""
+
+
+async def test_who_lost_the_lease_ends_with_an_error_and_gives_nothing_away(
+    operator: Begun,
+) -> None:
+    """What it began may be under way: others have to wait until the lease is over."""
+    async with operator as one:
+        one.leases.refuse("patch", LEASE, "a webhook is away")
+        with pytest.raises(BookieError, match="lease of the operators was lost"):
+            await one.ended()
+        one.leases.allow_all()
+        assert one.holder == "operator-a" and one.stop.is_set()
