@@ -161,6 +161,8 @@ def test_a_person_fixes_the_cookie_under_policy_never(
     told = hands.json("cookie", "fix", *hands.config, "--yes")
     assert (told["cookie_fixed"], told["reason"]) == (True, "DiskReplaced")
     assert (told["ledgers_fenced"], told["ledgers_in_limbo"]) == (1, 1)
+    stops = {row["last_stop"] for row in hands.json("inspect", *hands.config)}
+    assert stops == {"clean"}, "the next boot has nothing to doubt"
     again = hands.bookie("cookie", "fix", *hands.config, "--yes")
     assert (again.exit_code, "nothing to fix" in again.stderr) == (5, True)
     hands.start()

@@ -175,6 +175,17 @@ class TestAudit:
         done = lab.run("audit", "-o", "json")
         assert json.loads(done.stdout)["status"]["phase"] == "Succeeded"
 
+    @pytest.mark.parametrize(("timeout", "longest"), [("200ms", 1), ("2s", 2), ("1m", 5)])
+    def test_no_look_at_it_lasts_longer_than_the_time_that_is_left(
+        self, lab: FakeLab, timeout: str, longest: int
+    ) -> None:
+        lab.put_cluster("healthy")
+        lab.end_tasks("audit", *([] if longest < 5 else [DONE]))
+        lab.run("audit", "--timeout", timeout)
+        words = [word for call in lab.calls() for word in call["words"]]
+        limits = [word for word in words if word.startswith("--request-timeout=")]
+        assert limits[0] == f"--request-timeout={longest}s"
+
     def test_without_waiting_the_name_is_the_answer(self, lab: FakeLab) -> None:
         lab.put_cluster("healthy")
         assert lab.run("audit", "--no-wait").stdout == "audit-x7k2p\n"

@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bookie.ids import BookieId
@@ -81,6 +82,40 @@ def test_who_stops_waiting_hears_that_the_operator_goes_on(
     os.kill(operator.pid, signal.SIGKILL)
     os.waitpid(operator.pid, 0)
     assert f"(process {operator.pid}) keeps running" in capsys.readouterr().err
+
+
+WHOLE = told().status.model_copy(
+    update={
+        "observed_generation": 1,
+        "conditions": tuple(
+            Condition.model_validate(
+                {"type": kind, "status": word, "reason": "Why", "lastTransitionTime": at(0)}
+            )
+            for kind, word in WANTED.items()
+        ),
+    }
+)
+"""Nothing is lacking."""
+
+
+@pytest.mark.parametrize(
+    ("facts", "word"),
+    [
+        ({}, ""),
+        ({"observed_generation": 0}, "the status is about an earlier manifest"),
+        ({"observed_generation": 2}, "the status is about an earlier manifest"),
+        ({"bookies": WHOLE.bookies[:3]}, "3 of 4 bookies exist"),
+        *(
+            ({part: getattr(WHOLE, part).model_copy(update={"running": True})}, "an audit runs")
+            for part in ("audit", "mend", "scrub", "rereplication")
+        ),
+    ],
+)
+def test_one_thing_that_is_lacking_is_enough(facts: dict[str, Any], word: str) -> None:
+    status = WHOLE.model_copy(update=facts)
+    of = cluster().model_copy(update={"status": status})
+    missing = lacking(of, LONG_AGO, reached_at=REACHED_AT)
+    assert len(missing) == bool(word) and word in "".join(missing)
 
 
 @pytest.mark.parametrize("moment", [REACHED_AT, time.time() + 3600], ids=["past", "clock set back"])
