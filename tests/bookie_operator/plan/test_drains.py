@@ -287,6 +287,14 @@ class TestJobs:
         late = after(seen(), seen(draining(), jobs=(failed,), seconds=31))
         assert [a.name for a in moves(late) if isinstance(a, StartJob)] == ["demo-drain-bookie-4-2"]
 
+    @pytest.mark.parametrize("running", [True, False])
+    def test_none_begins_while_an_audit_looks_at_what_it_would_move(self, running: bool) -> None:
+        ended_at = None if running else at(9)
+        other = replace(audited(attempt=2, began=8), running=running, ended_at=ended_at)
+        made = after(seen(), seen(draining(), jobs=(other,), seconds=10))
+        begun = [one.kind for one in made.actions if isinstance(one, StartJob)]
+        assert begun == ([] if running else [JobKind.DRAIN])
+
     @pytest.mark.parametrize(("generation", "begins"), [(0, False), (1, False), (7, True)])
     def test_with_another_spec_the_next_one_waits_no_longer(
         self, generation: int, begins: bool
