@@ -14,7 +14,6 @@ from bookie.metadata.store import BookieInfo, Cookie, MetadataStore, StoredBoot,
 from bookie.tls.principals import Role
 from bookie.wire.admin.health import Health, Phase
 from bookie.wire.identity import Identity
-from bookie_operator import observe
 from bookie_operator.apply import OPERATOR, Applier
 from bookie_operator.control import Addressee
 from bookie_operator.errors import ForbiddenError, PreconditionError
@@ -36,6 +35,7 @@ from bookie_operator.plan.actions import (
 from bookie_operator.reconcile import Reconciler
 from fake_platform import FakeControl, FakePlatform
 from operator_scenes import at, audited, bookie, cluster, fix_request, observed, task
+from virtual_time import in_virtual_time
 
 B0 = BookieId("bookie-0")
 
@@ -336,11 +336,9 @@ async def test_a5_bookies_hear_of_a_pause_and_of_its_end_and_nothing_of_a_quiet_
     ]
 
 
-async def test_why_a_store_could_not_be_opened_is_said_while_it_is_tried_again(
-    loop: Loop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@in_virtual_time
+async def test_why_a_store_could_not_be_opened_is_said_while_it_is_tried_again(loop: Loop) -> None:
     """A server that refuses a login is told from a silent one after longer than a pass waits."""
-    monkeypatch.setattr(observe, "METADATA_DEADLINE_S", 0.01)
     is_first = iter((True, False))
 
     async def opened(_url: str) -> MetadataStore:
@@ -380,11 +378,10 @@ ELSEWHERE = [("url", "memory://other"), ("login", Path("/logins/other"))]
 
 
 @pytest.mark.parametrize(("what", "value"), ELSEWHERE)
+@in_virtual_time
 async def test_what_was_wrong_at_another_address_is_not_said_of_this_one(
-    loop: Loop, monkeypatch: pytest.MonkeyPatch, what: str, value: object
+    loop: Loop, what: str, value: object
 ) -> None:
-    monkeypatch.setattr(observe, "METADATA_DEADLINE_S", 0.01)
-
     async def opened(_url: str) -> MetadataStore:
         if getattr(loop.platform, what) == value:
             return await silent()
@@ -398,10 +395,10 @@ async def test_what_was_wrong_at_another_address_is_not_said_of_this_one(
 
 
 @pytest.mark.parametrize(("what", "value"), ELSEWHERE)
+@in_virtual_time
 async def test_a_session_that_is_being_opened_is_given_up_for_another(
-    loop: Loop, monkeypatch: pytest.MonkeyPatch, what: str, value: object
+    loop: Loop, what: str, value: object
 ) -> None:
-    monkeypatch.setattr(observe, "METADATA_DEADLINE_S", 0.01)
     begun: list[object] = []
 
     async def opened(_url: str) -> MetadataStore:
