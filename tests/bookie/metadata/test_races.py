@@ -4,20 +4,24 @@ import asyncio
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from bookie.errors import UnavailableError
+from bookie.errors import MetadataConflictError, UnavailableError
 from bookie.ids import BookieId, LedgerId
 from bookie.metadata.layout import Paths
 from bookie.metadata.listing import FolderWalk
+from bookie.metadata.multi_read import NO_NODE
 from bookie.metadata.registration import Registration
 from bookie.metadata.service_info import encode_info
 from bookie.metadata.session import ZooKeeperSession, ZooKeeperSettings
 from bookie.metadata.store import BookieInfo
 from bookie.metadata.underreplication import UNLOCK_TRIES_MAX, ZooKeeperUnderreplication
+from bookie.metadata.znodes import Znodes
 from bookie.metadata.zookeeper import ZooKeeperStore
 from kazoo.exceptions import ConnectionLoss, NoNodeError
+from virtual_time import clock, in_virtual_time
 
 PATHS = Paths("/ledgers")
 B0 = BookieId("b0")
@@ -161,6 +165,28 @@ async def test_news_of_a_registration_that_comes_while_it_is_put_right_is_looked
     await registration.abandon()
 
 
+@pytest.mark.parametrize("failures", [1, 2, 5])
+async def test_a_registration_is_tried_until_it_is_right(
+    failures: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bookie.metadata.registration.RETRY_DELAY_S", 0.0)
+    looks = 0
+
+    async def look() -> None:
+        nonlocal looks
+        looks += 1
+        if 1 < looks < failures + 2:
+            raise UnavailableError("away")
+
+    registration = Registration(session_on(Server(WRITABLE)), PATHS, INFO, check_cluster=look)
+    await registration.announce(INFO)
+    registration._watch(None)  # the only news that there are
+    async with asyncio.timeout(5):
+        while looks < failures + 2:
+            await asyncio.sleep(0)
+    await registration.abandon()
+
+
 async def nothing() -> None: ...
 
 
@@ -217,6 +243,19 @@ async def test_a_first_registration_that_nobody_heard_of_ends_with_unregister(
     assert WRITABLE not in server.shown
 
 
+@in_virtual_time
+@pytest.mark.parametrize("wait_s", [0.5, 30.0])
+async def test_who_finds_a_rival_waits_for_its_end_as_long_as_it_was_told(wait_s: float) -> None:
+    settings = ZooKeeperSettings(session_timeout_s=4.0, registration_wait_s=wait_s)
+    session = ZooKeeperSession("nowhere:1", settings=settings)
+    session._client = server = Server(WRITABLE)
+    server.owner = SESSION_ID + 1
+    began = clock()
+    with pytest.raises(MetadataConflictError, match=f"within {wait_s:g} s"):
+        await Registration(session, PATHS, INFO, check_cluster=nothing).announce(INFO)
+    assert wait_s <= clock() - began < wait_s + 1
+
+
 LOCK = PATHS.mark_lock(LedgerId(1))
 
 
@@ -249,6 +288,13 @@ async def test_an_unlock_that_nobody_heard_of_leaves_the_next_workers_lock() -> 
     assert LOCK in server.shown
 
 
+async def test_a_clear_that_nobody_heard_of_leaves_the_mark_that_came_since() -> None:
+    server = UnheardDeletes(mark := PATHS.mark(LedgerId(1)))
+    with pytest.raises(UnavailableError):
+        await marks_on(server).clear(LedgerId(1), version=0)
+    assert mark in server.shown and server.deletes == 1
+
+
 @pytest.mark.parametrize("unheard", range(UNLOCK_TRIES_MAX + 1))
 async def test_an_unlock_that_does_not_arrive_is_tried_again_and_not_without_end(
     unheard: int,
@@ -269,3 +315,27 @@ async def test_an_unregister_that_failed_can_be_repeated() -> None:
         await store.unregister(B0)
     await store.unregister(B0)
     assert WRITABLE not in server.shown
+
+
+class ErringServer(Server):
+    """It answers this error about each znode of a multiRead."""
+
+    handler = SimpleNamespace(async_result=lambda: Answer(None))
+
+    def __init__(self, error: int) -> None:
+        super().__init__()
+        self.error = error
+
+    def _call(self, _request: object, result: Answer) -> None:
+        result.value = [self.error]
+
+
+NO_AUTH, CONNECTION_LOSS, SESSION_EXPIRED = -102, -4, -112
+
+
+@pytest.mark.parametrize("error", [NO_AUTH, CONNECTION_LOSS, SESSION_EXPIRED, -1])
+async def test_of_many_znodes_only_those_that_there_are_not_are_absent(error: int) -> None:
+    """An access list of somebody else must not make ledgers look deleted."""
+    with pytest.raises(UnavailableError, match=f"/a: error {error}"):
+        await Znodes(session_on(ErringServer(error))).get_many(["/a"])
+    assert await Znodes(session_on(ErringServer(NO_NODE))).get_many(["/a"]) == [None]

@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 from bookie.errors import UnavailableError
-from bookie.metadata.session import ZooKeeperSession, ZooKeeperSettings
+from bookie.metadata.session import (
+    REQUESTS_IN_FLIGHT_MAX,
+    ZooKeeperSession,
+    ZooKeeperSettings,
+)
+from virtual_time import clock, in_virtual_time
 
 
 class Answer:
@@ -77,3 +82,15 @@ async def test_who_waits_for_a_silent_server_is_told_when_the_session_is_closed(
     await session.close()
     with pytest.raises(UnavailableError, match="was closed"):
         await reading
+
+
+@in_virtual_time
+async def test_who_waits_behind_others_requests_waits_no_longer_than_its_own_deadline() -> None:
+    session = ZooKeeperSession("nowhere:1", settings=ZooKeeperSettings(operation_timeout_s=5.0))
+    session._client = SilentServer()
+    session._client.trouble = None
+    began = clock()
+    asked = [session.read(lambda zk: zk.get_async("/")) for _ in range(3 * REQUESTS_IN_FLIGHT_MAX)]
+    outcomes = await asyncio.gather(*asked, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} == {UnavailableError}
+    assert clock() - began < 5.5
