@@ -199,6 +199,34 @@ async def test_a_lac_that_reached_no_member_is_told_again() -> None:
     assert await reader.read_lac() == 0
 
 
+@pytest.mark.parametrize("unheard", range(4))
+@in_virtual_time
+async def test_a_lac_is_told_until_an_ack_quorum_has_it(unheard: int) -> None:
+    lab = WriterLab(3)
+    writer = await lab.writer()
+    for bookie_id in lab.fleet.ids[:unheard]:
+        lab.fleet.lose_requests(bookie_id, only=lambda call: call.op is Op.WRITE_LAC)
+    await writer.append(b"x")
+    await asyncio.sleep(5)
+    for bookie_id in lab.fleet.ids[:unheard]:
+        lab.fleet.heal(bookie_id)
+    await asyncio.sleep(60)
+    known = [lab.fleet[b].ledgers[writer.ledger_id].explicit_lac for b in lab.fleet.ids]
+    assert known.count(0) == (3 if unheard > 1 else 3 - unheard)
+
+
+@in_virtual_time
+async def test_a_writer_whose_key_is_refused_does_not_tell_its_lac_for_ever() -> None:
+    lab = WriterLab(3)
+    writer = await lab.writer()
+    await writer.append(b"x")
+    for bookie_id in lab.fleet.ids:
+        lab.fleet[bookie_id].ledgers[writer.ledger_id].master_key = b"another"
+    await asyncio.sleep(600)
+    assert told_lacs(lab) <= 3
+    writer.abandon()
+
+
 @in_virtual_time
 async def test_the_members_of_now_are_told_the_lac_and_no_former_one() -> None:
     lab = WriterLab(4)

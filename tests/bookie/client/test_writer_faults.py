@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from bookie.client.placement import COOL_S
 from bookie.client.refusals import REFUSED_S
+from bookie.client.writer import NOT_THE_BOOKIES_FAULT
 from bookie.errors import (
     LedgerClosedError,
     LedgerFencedError,
@@ -118,6 +119,39 @@ async def test_the_only_spare_bookie_that_refused_the_ledger_is_asked_again_late
 
 
 @in_virtual_time
+async def test_a_stalled_writer_takes_at_once_who_refused_it_before() -> None:
+    lab = WriterLab(4)
+    writer = await lab.writer()
+    refusing = lab.member(writer, 0)
+    lab.fleet[refusing].refuse_adds = Status.READ_ONLY
+    await writer.append(b"x")
+    lab.fleet[refusing].refuse_adds = None
+    await asyncio.sleep(COOL_S)
+    lab.down(lab.member(writer, 1), lab.member(writer, 2))
+    began = clock()
+    await writer.append(b"x")
+    assert clock() - began < REFUSED_S - COOL_S - 1, "before the refusal counts no more"
+
+
+@in_virtual_time
+async def test_a_writer_that_stalls_looks_often_however_seldom_it_did_before() -> None:
+    lab = WriterLab(3)
+    writer = await lab.writer()
+    for bookie_id in lab.fleet.ids:
+        await lab.store.unregister(bookie_id)
+    lab.down(lab.member(writer, 0))
+    await writer.append(b"x")
+    await asyncio.sleep(10 * SETTINGS.retry_max_s)
+    lab.down()
+    writer.append(b"y")
+    await asyncio.sleep(2 * SETTINGS.retry_max_s)
+    before = lab.store.calls.count("bookies")
+    await asyncio.sleep(10 * SETTINGS.retry_s)
+    assert lab.store.calls.count("bookies") - before >= 5
+    writer.abandon()
+
+
+@in_virtual_time
 async def test_a_writer_does_not_go_from_one_bookie_that_refuses_to_the_next_for_ever() -> None:
     lab = WriterLab(5)
     writer = await lab.writer()
@@ -197,6 +231,23 @@ async def test_a_wrong_key_is_no_fault_of_the_bookie() -> None:
     other = await lab.client.create_ledger(ensemble_size=3, write_quorum=3, ack_quorum=2)
     lab.down(lab.member(other, 0))
     assert await other.append(b"y") == 0
+
+
+@pytest.mark.parametrize("status", NOT_THE_BOOKIES_FAULT)
+@in_virtual_time
+async def test_what_is_the_writers_own_fault_is_held_against_no_bookie(status: Status) -> None:
+    lab = WriterLab(4)
+    refused = await lab.writer()
+    for bookie_id in lab.fleet.ids:
+        lab.fleet[bookie_id].refuse_adds = status
+    await error_of(refused.append(b"x"))
+    for bookie_id in lab.fleet.ids:
+        lab.fleet[bookie_id].refuse_adds = None
+    writer = await lab.client.create_ledger(ensemble_size=3, write_quorum=3, ack_quorum=2)
+    spare = lab.spare(writer)
+    lab.down(lab.member(writer, 0))
+    await writer.append(b"y")
+    assert spare in (await lab.stored(writer)).last_fragment.ensemble
 
 
 # The metadata store (S17)
