@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
+import pytest
 from bookie.ids import BookieId, EntryId, LedgerId
+from bookie.protocol.assignment import entries_max
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from bookie.protocol.status import Status
@@ -60,6 +62,9 @@ def test_a_lac_that_no_ledger_can_have_reached_says_nothing() -> None:
     """A client may have written it, into an entry of its own."""
     metadata = ledger_of_three(state=LedgerState.OPEN)
     assert must_exist_through(metadata, lac=EntryId(2**62)) == -1
+    most = entries_max(metadata)
+    assert must_exist_through(metadata, lac=EntryId(most)) == -1
+    assert must_exist_through(metadata, lac=EntryId(most - 1)) == most - 1
 
 
 def test_entries_too_many_elsewhere_do_not_hide_a_hole() -> None:
@@ -73,6 +78,15 @@ def test_s35_an_entry_within_the_end_that_nobody_has_is_gone() -> None:
     )
     assert verdict.gone == EntrySet.from_ranges([(9, 9)])
     assert not verdict.no_copy, "a bookie in limbo denies nothing"
+
+
+@pytest.mark.parametrize("limbo", [False, True])
+def test_what_only_a_bookie_holds_that_does_not_owe_it_is_not_gone(limbo: bool) -> None:
+    """A former member may have the last copies: a loss record would end them."""
+    nobody = [held(number, limbo=limbo) for number in range(3)]
+    verdict = judged(ledger_of_three(), *nobody, held(3, (4, 5)))
+    assert verdict.gone == verdict.unrecorded == EntrySet.from_ranges([(0, 3), (6, 9)])
+    assert verdict.no_copy == (EMPTY if limbo else verdict.gone)
 
 
 def test_an_open_ledger_owes_what_its_known_lac_covers() -> None:
