@@ -20,7 +20,13 @@ from bookie.metadata.store import BookieInfo
 from bookie.metadata.underreplication import UNLOCK_TRIES_MAX, ZooKeeperUnderreplication
 from bookie.metadata.znodes import Znodes
 from bookie.metadata.zookeeper import ZooKeeperStore
-from kazoo.exceptions import ConnectionLoss, NoNodeError
+from kazoo.exceptions import (
+    ConnectionLoss,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    SessionExpiredError,
+)
 from virtual_time import clock, in_virtual_time
 
 PATHS = Paths("/ledgers")
@@ -170,20 +176,20 @@ async def test_a_registration_is_tried_until_it_is_right(
     failures: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bookie.metadata.registration.RETRY_DELAY_S", 0.0)
-    looks = 0
+    looks, is_right = 0, asyncio.Event()
 
     async def look() -> None:
         nonlocal looks
         looks += 1
         if 1 < looks < failures + 2:
             raise UnavailableError("away")
+        if looks == failures + 2:
+            is_right.set()
 
     registration = Registration(session_on(Server(WRITABLE)), PATHS, INFO, check_cluster=look)
     await registration.announce(INFO)
     registration._watch(None)  # the only news that there are
-    async with asyncio.timeout(5):
-        while looks < failures + 2:
-            await asyncio.sleep(0)
+    await asyncio.wait_for(is_right.wait(), 5)
     await registration.abandon()
 
 
@@ -293,6 +299,45 @@ async def test_a_clear_that_nobody_heard_of_leaves_the_mark_that_came_since() ->
     with pytest.raises(UnavailableError):
         await marks_on(server).clear(LedgerId(1), version=0)
     assert mark in server.shown and server.deletes == 1
+
+
+class UnheardCreates(Server):
+    """Each create happens, and its answer is lost; whoever asks again finds the znode."""
+
+    def create_async(self, path: str, raw: bytes, **_options: bool) -> Answer:
+        if path in self.shown:
+            return Answer(None, NodeExistsError())
+        self.shown[path] = raw
+        return Answer(None, ConnectionLoss())
+
+
+async def test_a_lock_whose_reply_was_lost_is_ours_however_often_and_never_twice() -> None:
+    marks = marks_on(server := UnheardCreates())
+    server.shown[PATHS.marks_layout] = b'type: "BASIC"\nversion: 1\n'
+    for _ in range(3):
+        assert await marks.lock(LedgerId(1), holder="here")
+        assert not await marks.lock(LedgerId(1), holder="here")
+        await marks.unlock(LedgerId(1))
+
+
+class UnprunedServer(Server):
+    """It deletes the mark, and for its folder it has this error."""
+
+    error: type[Exception]
+
+    def delete_async(self, path: str, version: int = -1) -> Answer:
+        is_mark = path == PATHS.mark(LedgerId(1))
+        return super().delete_async(path, version) if is_mark else Answer(None, self.error())
+
+
+@pytest.mark.parametrize("error", [NotEmptyError, NoNodeError, ConnectionLoss, SessionExpiredError])
+async def test_a_mark_that_is_cleared_is_cleared_whatever_becomes_of_its_folder(
+    error: type[Exception],
+) -> None:
+    server = UnprunedServer(mark := PATHS.mark(LedgerId(1)))
+    server.error = error
+    assert await marks_on(server).clear(LedgerId(1), version=0)
+    assert mark not in server.shown
 
 
 @pytest.mark.parametrize("unheard", range(UNLOCK_TRIES_MAX + 1))

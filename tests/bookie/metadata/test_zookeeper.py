@@ -235,6 +235,16 @@ async def test_a_cluster_that_was_wiped_or_made_anew_denies_nothing(
     await second.close()
 
 
+async def test_a_store_that_makes_its_cluster_anew_goes_on_with_the_new_one(
+    store: ZooKeeperStore, zookeeper_url: str
+) -> None:
+    former = await store.instance_id()
+    await wipe(store, split(zookeeper_url)[1])
+    made = await store.initialise()
+    assert made == await store.instance_id() != former
+    assert await store.create_ledger(ledger(1)) == await store.read_ledger(LedgerId(1))
+
+
 async def test_whatever_is_asked_of_a_store_is_known_to_deny_something_or_nothing(
     store: ZooKeeperStore,
 ) -> None:
