@@ -21,6 +21,7 @@ from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import RPC_ENDPOINT, RUN_ENDPOINT, BookieInfo, Endpoint, Versioned
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
 from bookie.protocol.status import Status
+from bookie.testing.metadata import FaultyStore
 from bookie.wire.native import Op
 from fleet_ledgers import FleetLedgers, no_sleep
 
@@ -123,6 +124,26 @@ async def test_pauses_between_attempts_grow_to_their_bound() -> None:
             ledgers.store, ledgers.fleet, ledgers.ledger_id, settings=settings, sleep=note
         )
     assert pauses == [0.1, 0.2, 0.3, 0.3]
+
+
+@pytest.mark.parametrize("at", range(4))
+@pytest.mark.parametrize("calls", [1, 2, 5])
+async def test_a_metadata_store_that_is_away_for_a_moment_costs_attempts_only(
+    at: int, calls: int
+) -> None:
+    ledgers = await lab(0)
+    store = FaultyStore(ledgers.store)
+
+    async def fail(_name: str) -> None:
+        if at < len(store.calls) <= at + calls:
+            raise UnavailableError("away")
+
+    store.before = fail
+    settings = RecoverySettings(attempts=calls + 1)
+    result = await recover(
+        store, ledgers.fleet, ledgers.ledger_id, settings=settings, sleep=no_sleep
+    )
+    assert result.metadata.value.last_entry_id == 0 and result.metadata.value.is_closed
 
 
 async def test_a_wrong_password_reaches_no_bookie() -> None:
