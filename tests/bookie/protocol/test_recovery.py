@@ -95,6 +95,19 @@ def test_length_is_read_when_nothing_had_to_be_written_back() -> None:
     assert not [effect for effect in lab.sent if isinstance(effect, AddRun)]
 
 
+def test_the_length_of_one_member_is_enough() -> None:
+    """The others may be down: each would cost the time-out of a read."""
+    lab = RecoveryLab(ledger(3, 3, 2, (0, (0, 1, 2)), (2, (0, 1, 3))))
+    for entry_id in (0, 1):
+        lab.put(entry_id, 0, 1, 2)
+
+    def metadata_first(waiting: Sequence[Effect]) -> int:
+        return max(range(len(waiting)), key=lambda at: isinstance(waiting[at], WriteMetadata))
+
+    assert isinstance(lab.run(lab.recovery(), metadata_first), Recovered)
+    assert len([one for one in lab.sent if isinstance(one, ReadEntries) and one.last == 1]) == 1
+
+
 def test_recovered_entries_go_back_verbatim_as_one_run_with_the_frozen_lac() -> None:
     lab = RecoveryLab(ledger(3, 3, 2))
     for entry_id in range(4):
@@ -282,6 +295,19 @@ def test_an_accepted_loss_closes_with_its_record_in_the_same_write() -> None:
     result = done(lab, accepting(lab, 1))
     assert result.metadata.last_entry_id == 0
     assert lab.metadata.custom[ACCEPTED_LOSS_KEY] == b"who and why"
+
+
+@pytest.mark.parametrize("corrupt", [(2,), (1, 2), (0, 1, 2)])
+def test_an_accepted_loss_holds_where_the_only_copies_are_wrong(corrupt: tuple[int, ...]) -> None:
+    lab = lab_of(0)
+    lab.put(1, *corrupt)
+    for number in range(3):
+        if number in corrupt:
+            lab[number].corrupt(LEDGER, EntryId(1))
+        else:
+            lab[number].mark(LEDGER, limbo=True)
+    assert done(lab, accepting(lab, 1)).metadata.last_entry_id == 0
+    assert ACCEPTED_LOSS_KEY in lab.metadata.custom
 
 
 def test_an_accepted_loss_is_refused_while_a_member_is_merely_away() -> None:
