@@ -31,3 +31,18 @@ def test_what_touches_a_range_is_found_whichever_table_it_was_in(seed: int) -> N
         last = first + rng.randrange(10)
         touching = [row for row in rows if row.first <= last and row.last >= first]
         assert older.overlapping(L, first=first, last=last) == touching
+
+
+@pytest.mark.parametrize(
+    "lacs", [((5,), (7,)), ((7,), (5,)), ((), (3,)), ((3,), ()), ((1, 9), (4,))]
+)
+def test_what_is_known_of_a_ledger_is_the_highest_of_both_tables(
+    lacs: tuple[tuple[int, ...], tuple[int, ...]],
+) -> None:
+    older, newer = Memtable(), Memtable()
+    for table, known in zip((older, newer), lacs, strict=True):
+        for lac in known:
+            table.put(L, RunRow(lac + 1, lac + 1, 1, 0, 0, 1, lac, 1, 0), EntryId(lac))
+    older.absorb(newer)
+    highest = max(lac for known in lacs for lac in known)
+    assert (older.ledgers[L].lac, older.ledgers[L].last) == (highest, highest + 1)
