@@ -66,6 +66,16 @@ async def test_a_cookie_that_a_scale_down_left_blocks_no_repair() -> None:
     assert result["left_over"] == [lab.ids[3]] and result["unreachable"] == []
 
 
+async def test_whoever_is_asked_for_by_name_and_is_silent_is_named_whatever_it_is() -> None:
+    """A person counts on it, and may have mistyped it."""
+    lab = await RepairLab(4).start()
+    await lab.ledger((0, (0, 1, 2)), entries=10, last=9)
+    await gone(lab, 3)
+    result = await run(lab, 3)
+    assert result["left_over"] == [] and result["unreachable"] == [lab.ids[3]]
+    assert result["exit_code"] == 4
+
+
 async def test_a_bookie_that_is_down_and_named_is_no_left_over_cookie() -> None:
     lab = await RepairLab(4).start()
     await lab.ledger((0, (0, 1, 3)), entries=10, last=9)
