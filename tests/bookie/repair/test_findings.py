@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from bookie.errors import SettingsError
 from bookie.ids import EntryId
-from bookie.metadata.store import RACK_PROPERTY, BookieInfo
+from bookie.metadata.store import RACK_PROPERTY, RPC_ENDPOINT, BookieInfo, Endpoint
 from bookie.repair.jobs.audit_job import AuditRequest, Checks, audit
 from bookie.repair.jobs.repair_job import RepairRequest, repair
 from bookie.repair.look.digests import DigestSettings
@@ -53,6 +53,14 @@ async def test_one_that_is_not_registered_is_known_to_be_away(lab: RepairLab) ->
     assert hit(found) == {"unknown": 1} and found["unreachable"] == [lab.ids[1]]
 
 
+async def test_one_of_apaches_that_says_nothing_to_us_is_none(lab: RepairLab) -> None:
+    await lab.ledger(entries=3, last=2)
+    lab.fleet[1].down = True
+    rpc = Endpoint(RPC_ENDPOINT, "host", 3181, RPC_ENDPOINT)
+    await lab.store.register(BookieInfo(lab.ids[1], (rpc,)))
+    assert hit(await look(lab)) == {"unknown": 1}
+
+
 async def test_one_that_answers_when_it_is_asked_once_more_is_none(lab: RepairLab) -> None:
     await lab.ledger(entries=3, last=2)
     lab.control.unreachable.add(lab.ids[1])
@@ -65,6 +73,19 @@ async def test_one_that_answers_when_it_is_asked_once_more_is_none(lab: RepairLa
 
     lab.store.bookies = back_again  # type: ignore[method-assign]
     assert hit(await look(lab)) == {"unknown": 1}
+
+
+# Last copies
+@pytest.mark.parametrize(("asked", "missing_on"), [(None, 2), (1, 2), (2, 2), (3, 1)])
+async def test_copies_are_too_few_below_what_is_asked_for_and_below_two_in_any_case(
+    lab: RepairLab, asked: int | None, missing_on: int
+) -> None:
+    ledger = await lab.ledger(entries=4, last=3)
+    for number in range(missing_on):
+        found = (await look(lab, Checks(ack_quorum=asked)))["last_copies"]
+        assert found["entries"] == 0, number
+        lab.fleet[number].lose(ledger.ledger_id, [2])
+    assert (await look(lab, Checks(ack_quorum=asked)))["last_copies"]["entries"] == 1
 
 
 # Marks
