@@ -262,6 +262,18 @@ async def test_who_finds_a_rival_waits_for_its_end_as_long_as_it_was_told(wait_s
     assert wait_s <= clock() - began < wait_s + 1
 
 
+@pytest.mark.parametrize("place", [WRITABLE, READ_ONLY])
+async def test_who_gives_up_leaves_a_rivals_registration(place: str) -> None:
+    session = ZooKeeperSession("nowhere:1", settings=ZooKeeperSettings(registration_wait_s=0.0))
+    session._client = server = Server(place, PATHS.instance_id)
+    server.owner = SESSION_ID + 1
+    store = ZooKeeperStore(session, PATHS)
+    with pytest.raises(MetadataConflictError):
+        await store.register(INFO)
+    await store.unregister(B0)
+    assert place in server.shown
+
+
 LOCK = PATHS.mark_lock(LedgerId(1))
 
 
