@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from bookie.errors import SettingsError
 from bookie.ids import EntryId
 from bookie.metadata.store import RACK_PROPERTY, RPC_ENDPOINT, BookieInfo, Endpoint
+from bookie.protocol.recovery import ACCEPTED_LOSS_KEY
 from bookie.repair.jobs.audit_job import AuditRequest, Checks, audit
 from bookie.repair.jobs.repair_job import RepairRequest, repair
 from bookie.repair.look.digests import DigestSettings
@@ -86,6 +88,18 @@ async def test_copies_are_too_few_below_what_is_asked_for_and_below_two_in_any_c
         assert found["entries"] == 0, number
         lab.fleet[number].lose(ledger.ledger_id, [2])
     assert (await look(lab, Checks(ack_quorum=asked)))["last_copies"]["entries"] == 1
+
+
+async def test_an_accepted_loss_is_told_though_nothing_else_is_wrong_with_its_ledger(
+    lab: RepairLab,
+) -> None:
+    ledger = await lab.ledger(entries=4, last=3)
+    stored = await lab.store.read_ledger(ledger.ledger_id)
+    accepted = replace(stored.value, custom={ACCEPTED_LOSS_KEY: b"who and why"})
+    await lab.store.write_ledger(accepted, version=stored.version)
+    found = await look(lab)
+    assert [one["ledger_id"] for one in found["accepted_losses"]] == [ledger.ledger_id]
+    assert hit(found) == {}
 
 
 # Marks

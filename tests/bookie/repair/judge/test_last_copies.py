@@ -21,6 +21,7 @@ from bookie.repair.judge.last_copies import (
     Held,
     Holders,
     LastCopies,
+    last_copies,
     sum_of,
 )
 from repair_lab import AUDIT, SETTINGS, RepairLab
@@ -132,6 +133,16 @@ async def test_a_repair_says_what_it_leaves(lab: RepairLab) -> None:
 
 
 # Bounds
+def test_what_is_recorded_as_lost_is_no_last_copy_of_who_is_silent() -> None:
+    members = tuple(BookieId(f"b{number}") for number in range(3))
+    parts = (Fragment(EntryId(0), members),)
+    metadata = LedgerMetadata(LedgerId(7), 3, 3, 2, parts).closed(EntryId(0), length=1)
+    for lost, entries in ((EntrySet.from_ranges([]), 1), (EntrySet.from_ranges([(0, 0)]), 0)):
+        holdings = {b: Holding(b, LedgerId(7), Status.OK, lost=lost) for b in members[:2]}
+        found = last_copies(metadata, judge(metadata, holdings, through=EntryId(0)))
+        assert sum(held.entries for held in found.groups.values()) == entries
+
+
 def group(number: int, entries: int = 1) -> LastCopies:
     holders = Holders((BookieId(f"bookie-{number}"),), ())
     return LastCopies({holders: Held(entries, 1, (LedgerId(number),))})
