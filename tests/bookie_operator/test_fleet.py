@@ -586,7 +586,8 @@ async def test_d3_a_disruption_budget_that_cannot_be_made_is_told() -> None:
     life = await rested()
     life.lab.api.refuse("patch", BUDGET, "denied by policy")
     life.lab.api.remove(BUDGET, "demo-bookies")
-    await life.until(lambda: "ActionFailed: Keep PodDisruptionBudget" in life.degraded())
+    told = await life.until(lambda: "ActionFailed: Keep PodDisruptionBudget" in life.degraded())
+    assert told < IDLE_TICK_S, "what fails at a cluster at rest is not told after its rest"
     assert [one.action for one in life.status.blocked] == ["Keep"]
     life.lab.api.allow_all()
     await life.until(lambda: not life.degraded())

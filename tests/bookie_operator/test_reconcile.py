@@ -23,6 +23,7 @@ from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.model.left_over import LeftOverStatus
 from bookie_operator.model.reports import AuditReport
 from bookie_operator.model.status import ClusterStatus
+from bookie_operator.model.task import BookieTask
 from bookie_operator.observe import NEW_COOKIES_MAX, Observer, may_have_left
 from bookie_operator.observed import Job, JobKind, LeftOver
 from bookie_operator.plan.actions import (
@@ -252,6 +253,21 @@ async def test_d11_a_namesake_of_another_cluster_is_no_bookie_of_this_one(loop: 
     done = await loop.run()
     assert done.status.bookies[0].state is BookieState.STARTING, "none has answered yet"
     assert done.status.disruptions_allowed == 0
+
+
+@pytest.mark.parametrize("is_store_up", [True, False])
+async def test_d11_a_namesake_is_none_of_this_cluster_also_while_the_store_is_away(
+    loop: Loop, is_store_up: bool
+) -> None:
+    await loop.settle()
+    loop.platform.url = loop.platform.url if is_store_up else ""
+    for instance, is_believed in (("another", False), (loop.metadata.instance_id, True)):
+        said = replace(lost_one(), collection_held=None, instance_id=instance or "")
+        loop.control.healths["bookie-0"] = said
+        for _ in range(2):
+            seen = await loop.observer.observe(loop.cluster)
+            assert seen.metadata.reachable is is_store_up
+            assert (seen.bookies[B0].health == said) is is_believed
 
 
 async def test_status_is_published_before_anything_is_done(loop: Loop) -> None:
@@ -490,6 +506,23 @@ async def test_a5_what_a_bookie_noted_in_the_store_is_read_whoever_answers(loop:
     await observer.close()
 
 
+@pytest.mark.parametrize("how", ["wanted", "leaving", "known"])
+async def test_a5_what_a_bookie_noted_is_read_whether_it_is_wanted_leaves_or_is_gone(
+    loop: Loop, how: str
+) -> None:
+    await loop.settle()
+    spec, last = loop.cluster.spec.model_copy(update={"replicas": 3}), BookieId("bookie-3")
+    if how != "wanted":
+        loop.cluster = loop.cluster.model_copy(update={"spec": spec})
+    if how == "known":
+        del loop.platform.fleet[last]
+    store = MemoryStore(loop.metadata)
+    found = await store.read_boot(last)
+    noted = StoredBoot(9, rolled_back="older")
+    await store.write_boot(last, noted, version=found.version if found else None)
+    assert (await loop.observer.observe(loop.cluster)).metadata.rolled_back == {last: "older"}
+
+
 async def scaled_down(loop: Loop, *cookies: str) -> None:
     """Three of four bookies are left; the store has these cookies as well."""
     await loop.settle()
@@ -655,6 +688,25 @@ async def test_no_job_begins_for_a_task_whose_status_could_not_be_written(
     loop.platform.task_refusal = None
     await loop.run(1)
     assert kinds(loop) == [JobKind.AUDIT, kind]
+
+
+@pytest.mark.parametrize("refused", [(), ("a",), ("b",), ("a", "b")])
+async def test_a_job_that_two_tasks_ask_for_begins_when_the_status_of_one_is_written(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch, refused: tuple[str, ...]
+) -> None:
+    await loop.settle()
+    loop.platform.jobs_seen["demo-audit-1"] = audited(began=loop.seconds)
+    loop.platform.tasks_seen = [task("audit", "a"), task("audit", "b")]
+    publish = loop.platform.publish_task
+
+    async def published(one: BookieTask) -> None:
+        if one.metadata.name in refused:
+            raise UnavailableError("bookietasks/status")
+        await publish(one)
+
+    monkeypatch.setattr(loop.platform, "publish_task", published)
+    await loop.run(1)
+    assert len(kinds(loop)) == (1 if len(refused) == 2 else 2)
 
 
 @pytest.mark.parametrize("asked", ["audit", "scrub", "repair"])

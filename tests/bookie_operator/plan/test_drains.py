@@ -199,6 +199,15 @@ class TestTheWayOut:
         made = plan(FOUR, seen(waiting), SETTLED.model_copy(update={"bookies": others}))
         assert moves(made) == [RemoveBookie(B4, "bookie-4-1", delete_volumes=False)]
 
+    @pytest.mark.parametrize("has_cookie", [True, False, None])
+    @pytest.mark.parametrize("has_process", [True, False])
+    def test_one_that_ran_does_not_just_go_though_its_cookie_is_gone(
+        self, has_process: bool, has_cookie: bool | None
+    ) -> None:
+        away = bookie(B4, running=False, has_cookie=has_cookie)
+        made = after(seen(away if has_process else replace(away, process=None)))
+        assert not moves(made) and why_not(made)
+
 
 class TestHolding:
     @pytest.mark.parametrize(
