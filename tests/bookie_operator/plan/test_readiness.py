@@ -46,6 +46,13 @@ def old(*names: BookieId) -> list[Bookie]:
     return [bookie(name, of=OLD) for name in names]
 
 
+def sized(size: str) -> Bookie:
+    """One whose journal's volume has that size; 10Gi are wanted."""
+    one = bookie(B1, of=NEW)
+    journal = replace(one.volumes["journal"], size=size)
+    return replace(one, volumes={**one.volumes, "journal": journal})
+
+
 def verdict(status: ClusterStatus, kind: ConditionType) -> str:
     found = status.condition(kind)
     assert found is not None
@@ -76,6 +83,10 @@ def kstatus(document: dict[str, Any], generation: int) -> str:
         (old(B0, B1, B2), CANARY, "True AsWanted"),
         (old(B0, B1, B2, B3), CANARY, "False RollingOut"),
         ([bookie(BookieId("bookie-4"), of=NEW)], NEW, "False ScalingDown"),
+        ([sized("5Gi")], NEW, "False VolumesGrowing"),
+        ([sized("5Gi")], cluster(image="new:1", paused=True), "False VolumesGrowing"),
+        ([sized("10Gi")], NEW, "True AsWanted"),
+        ([sized("")], NEW, "True AsWanted"),
     ],
 )
 def test_ready_is_true_once_the_spec_is_carried_out(

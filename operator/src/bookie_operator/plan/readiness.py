@@ -15,7 +15,7 @@ from bookie_operator.plan.failures import NAME_TAKEN
 from bookie_operator.plan.findings import NAMED_MAX, Findings, Verdict
 from bookie_operator.plan.invalid import FORBIDDEN
 from bookie_operator.plan.report import READY_STATES, is_updated
-from bookie_operator.plan.restarts import expansions
+from bookie_operator.plan.restarts import too_small
 from bookie_operator.plan.rollback import ROLLED_BACK
 from bookie_operator.plan.rollouts import ROLLOUT_HALTED, held_back
 from bookie_operator.plan.states import Judged
@@ -57,7 +57,7 @@ def ready(found: Findings, *, available: Verdict) -> Verdict:
         return Verdict("False", "ScalingDown", f"{found.drain.bookie} is to leave")
     if found.is_restarting:
         return Verdict("False", "Restarting", "a bookie is restarted")
-    if expansions(pass_):
+    if too_small(pass_):
         return Verdict("False", "VolumesGrowing", "volumes are smaller than the spec's")
     if available.status != "True":
         return available

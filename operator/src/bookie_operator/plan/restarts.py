@@ -110,9 +110,13 @@ def _leaves_it_to_bookies(pass_: Pass) -> bool:
 
 
 def expansions(pass_: Pass) -> list[Action]:
-    """Volumes that are smaller than wanted; a size that cannot be read is left alone."""
-    if pass_.spec.paused:
-        return []
+    """Volumes to let grow now."""
+    return [] if pass_.spec.paused else [*too_small(pass_)]
+
+
+def too_small(pass_: Pass) -> list[ExpandVolume]:
+    """Volumes that are smaller than wanted, also while nothing may be done about it; a size that
+    cannot be read is left alone."""
     return [
         ExpandVolume(bookie_id, disk)
         for bookie_id in pass_.spec.bookie_ids
