@@ -203,6 +203,20 @@ def test_what_never_was_fires_by_the_age_of_the_cluster(
     judged(promtool, rule_file, rest | {CREATED: "7100x200"}, [])
 
 
+@pytest.mark.parametrize("slow", ["journal", "log"])
+def test_a_slow_disk_hides_behind_no_fast_one_of_its_pod(
+    promtool: str, rule_file: Path, slow: str
+) -> None:
+    series = {name: values for name, values in WELL.items() if "bookie_sync_" not in name}
+    for stream in ("journal", "log"):
+        in_time = "0+10x200" if stream == slow else "0+99990x200"
+        of = f'bookie_sync_seconds_bucket{POD},stream="{stream}",directory="/{stream}"'
+        series[f'{of},le="0.01"}}'] = in_time
+        for le in ("2.0", "+Inf"):
+            series[f'{of},le="{le}"}}'] = "0+100x200" if stream == slow else in_time
+    judged(promtool, rule_file, series, ["BookieSyncSlow"])
+
+
 def test_a_pod_that_was_made_again_is_the_same_bookie(promtool: str, rule_file: Path) -> None:
     series = {name: values for name, values in WELL.items() if "bookie_boot_" not in name}
     for epoch in range(1, 5):  # each at another address, for ten minutes

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from bookie.ids import BookieId
 from bookie_operator.model.audit_status import ScrubStatus
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.condition_types import ConditionType
@@ -13,7 +14,7 @@ from bookie_operator.model.task import BookieTask, TaskPhase
 from bookie_operator.observed import Job, JobKind, MetadataView, Observed
 from bookie_operator.plan.actions import StartJob, StopJob
 from bookie_operator.plan.planner import Plan, plan
-from operator_scenes import at, bookie, cluster, observed, task
+from operator_scenes import HEALTHY, at, audited, bookie, cluster, observed, task
 
 DAILY = {"schedule": "@daily", "readBytesPerSecond": 1 << 20}
 DAY = 86400.0
@@ -170,3 +171,24 @@ def test_what_it_could_not_mend_degrades_the_cluster_and_ends_the_task() -> None
     degraded = made.status.condition(ConditionType.DEGRADED)
     assert degraded is not None and degraded.reason == "ScrubFindings"
     assert "1 of them are left" in degraded.message
+
+
+@pytest.mark.parametrize("kind", [JobKind.SCRUB, JobKind.REREPLICATE])
+def test_over_a_store_that_was_put_back_none_goes_on(kind: JobKind) -> None:
+    at_work = scrub_job(running=True, kind=kind, name="at-work", bookie=BookieId("bookie-9"))
+    rolled_back = {BookieId("bookie-1"): "an older store"}
+    for noted, stops in (({}, []), (rolled_back, [StopJob("at-work", "MetadataRolledBack")])):
+        seen = observed(seconds=30, metadata=replace(HEALTHY, rolled_back=noted))
+        made = look(at_work, audited(), seen=seen)
+        assert [one for one in made.actions if isinstance(one, StopJob)] == stops
+
+
+def test_one_gives_way_to_a_repair_of_every_ledger_and_waits_for_its_end() -> None:
+    asked = (task("repair"),)
+    made = look(scrub_job(running=True), audited(), tasks=asked)
+    jobs = [one for one in made.actions if isinstance(one, StopJob | StartJob)]
+    assert StopJob("demo-scrub-1", "MendFirst") in jobs
+    assert [one.kind for one in jobs if isinstance(one, StartJob)] == [JobKind.MEND]
+    of = cluster(scrub=DAILY, audit={"schedule": "@never"})
+    for tasks in ((), asked):
+        assert bool(started(look(audited(), of=of, seconds=DAY, tasks=tasks))) is not bool(tasks)

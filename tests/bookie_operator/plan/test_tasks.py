@@ -263,6 +263,7 @@ PLAIN = cluster(tls={"mode": "Off"})
 B4 = BookieId("bookie-4")
 LEAVES = bookie(B4, phase=Phase.DRAINING, draining=True, ledgers_naming_it=7)
 ASKS = bookie(B4, phase=Phase.AWAITING_APPROVAL, epoch=2, reason="DiskReplaced", fix=fix_request())
+FORGOT = bookie(B4, epoch=2, reason="UncleanShutdown", limbo=3)
 HOLDS = bookie(B4, collection_plan_id="p", collection_held="many")
 
 
@@ -282,9 +283,10 @@ def while_it_leaves(asked: BookieTask, seen: Bookie) -> Plan:
             HOLDS,
             ApproveCollection,
         ),
+        (task("repair", bookie=B4), FORGOT, StartJob),
     ],
 )
-def test_a_bookie_that_leaves_may_need_an_approval(
+def test_a_bookie_that_leaves_may_need_an_approval_or_a_repair(
     asked: BookieTask, seen: Bookie, done: type[Action]
 ) -> None:
     made = while_it_leaves(asked, seen)
