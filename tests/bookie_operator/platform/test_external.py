@@ -11,7 +11,15 @@ from bookie.server.settings import ADVERTISED_FILE as READ_BY_DEFAULT
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.plan.planner import plan
 from bookie_operator.platform.kubernetes import names
-from bookie_operator.platform.kubernetes.api import CLUSTER, EVENT, NODE, POD, SERVICE, Object
+from bookie_operator.platform.kubernetes.api import (
+    CLUSTER,
+    EVENT,
+    NODE,
+    POD,
+    SERVICE,
+    STATEFUL_SET,
+    Object,
+)
 from bookie_operator.platform.kubernetes.bookies import ADVERTISED_FILE
 from fake_controllers import NODE_NAME
 from kubernetes_lab import B0, POD_0, Lab
@@ -117,6 +125,20 @@ async def test_what_is_not_wanted_any_more_goes() -> None:
     lab.api.calls.clear()
     await settled(lab)
     assert not [call for call in lab.api.calls if call[:2] == ("list", "Service")]
+
+
+async def test_a_bookie_that_leaves_is_reached_until_it_is_gone() -> None:
+    """Ledgers name it until it is empty, and it is clients outside that read them."""
+    lab = await reached(type="NodePort")
+    said = await settled(lab)
+    lab.api.edit(CLUSTER, "demo", lambda tree: tree["spec"].update(excludedOrdinals=[0]))
+    assert await settled(lab) == said and lab.api.find(SERVICE, OUTSIDE) is not None
+    lab.api.remove(STATEFUL_SET, "demo-bookie-0")
+    assert await settled(lab) == said and lab.api.find(SERVICE, OUTSIDE) is not None
+    lab.api.remove(POD, POD_0)
+    await lab.platform.bookies()
+    assert not await lab.platform.settle(lab.cluster, ClusterStatus())
+    assert lab.api.find(SERVICE, OUTSIDE) is None
 
 
 async def test_an_address_that_is_not_known_now_stays_as_it_was() -> None:
