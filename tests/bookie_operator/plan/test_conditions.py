@@ -284,3 +284,10 @@ def test_paused_and_limbo_are_said() -> None:
     two = look(unclean(), bookie(B1, epoch=2, unchecked=4))
     words = "3 ledgers in limbo, 4 unchecked on bookie-0, bookie-1"
     assert said(two, ConditionType.LIMBO_PRESENT) == ("True", "LimboFound", words)
+
+
+@pytest.mark.parametrize(("clean", "status"), [(True, "True"), (False, "False"), (None, "False")])
+def test_only_an_audit_that_is_known_to_be_clean_verifies(clean: bool | None, status: str) -> None:
+    audit = SETTLED.audit.model_copy(update={"clean": clean})
+    made = look(before=SETTLED.model_copy(update={"audit": audit}))
+    assert said(made, ConditionType.DURABILITY_VERIFIED)[0] == status
