@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -126,6 +127,32 @@ async def test_without_a_place_for_it_the_operator_keeps_no_key() -> None:
     for _ in range(2):
         await lab.platform.certificates(lab.cluster, [B0])
     assert lab.platform.credentials is None
+
+
+@pytest.mark.parametrize("spoilt", ["tls.crt", "tls.key", "ca.crt"])
+async def test_the_operator_keeps_the_credentials_that_work_until_others_do(
+    spoilt: str, tmp_path: Path
+) -> None:
+    lab = secure()
+    platform = KubernetesPlatform(
+        lab.api, lab.cluster, clock=lambda: lab.api.now, credentials=tmp_path
+    )
+    view = await platform.certificates(lab.cluster, [])
+    await platform.certify(FIRST)
+    [own] = [one for one in view.hosts if one.role is Role.OPERATOR]
+    signer = (await platform.certificates(lab.cluster, [])).authorities.signing
+    assert signer is not None
+    await platform.certify(IssueCertificate(own, (), 900 * DAY, signer.fingerprint, "new"))
+    await platform.certificates(lab.cluster, [])
+    folder = platform.credentials
+    assert folder is not None
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    secret = lab.api.the(SECRET, "demo-operator-tls")
+    lab.api.put(SECRET, secret | {"data": secret["data"] | {spoilt: "eA=="}})
+    lab.api.now += DAY  # whatever was read is read again
+    view = await platform.certificates(lab.cluster, [])
+    assert view.certificates[own].trouble
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 # The certificate of a decision
