@@ -14,7 +14,7 @@ from bookie.protocol.status import Status
 from bookie.repair.jobs.audit_job import AuditRequest, audit
 from bookie.repair.jobs.drain_job import DrainRequest, drain
 from bookie.repair.jobs.evacuation import EvacuationSettings
-from bookie.repair.mend.ledger_move import STARTS_MAX, Handover, LedgerMoves
+from bookie.repair.mend.ledger_move import COPIES_MAX, STARTS_MAX, Handover, LedgerMoves
 from bookie.repair.mend.losses import LOSS_REASON
 from bookie.repair.mend.outcome import Outcome
 from bookie.repair.reports.progress_lines import Say, say_nothing
@@ -573,6 +573,34 @@ async def test_a_target_that_loses_its_disk_as_it_is_named_gets_its_copies_again
     result = await lab.drain(0)
     assert lab.held(3, ledger.ledger_id) == list(range(10))
     assert (result["entries_copied"], result["exit_code"]) == (20, 0)
+
+
+@pytest.mark.parametrize("losses", range(5))
+async def test_a_target_that_loses_them_again_and_again_is_told_of(losses: int) -> None:
+    """It is named by then, and the bookie that leaves may be gone before anybody looks."""
+    lab = DrainLab(4)
+    await lab.start()
+    ledger = await lab.ledger(entries=10, last=9)
+    sync, wiped = lab.control.flush, 0
+
+    async def wipe() -> None:
+        nonlocal wiped
+        if wiped < losses:
+            lab.fleet[3].ledgers.clear()
+            wiped += 1
+
+    async def flush(bookie_id: BookieId) -> Status:
+        status = await sync(bookie_id)
+        if await lab.names(3):
+            await wipe()
+        return status
+
+    lab.control.flush = flush  # type: ignore[method-assign]
+    await race(lab, wipe)
+    result = await lab.drain(0)
+    assert reasons(result) == (["CopyLost"] if losses > COPIES_MAX else [])
+    assert (result["exit_code"] == 0) == (losses <= COPIES_MAX)
+    assert lab.held(3, ledger.ledger_id) == ([] if losses > COPIES_MAX else list(range(10)))
 
 
 async def test_a_target_that_forgets_before_it_synced_is_not_named() -> None:
