@@ -289,10 +289,11 @@ def _chaos(figures: Figures) -> str:
         ],
     )  # fmt: skip
     found = figures["found"].splitlines()[0] if figures["found"] else "nothing"
+    at_once = figures["strikes_at_once"].items()
+    rounds = ", ".join(f"{count} of {strikes} strikes" for strikes, count in at_once)
     return (
         f"{table}\nOf {figures['date']}, seed {figures['seed']}. What was found: {found}. "
-        f"Strikes: {_counts(figures['struck'])}. Rounds by how many strikes they had: "
-        f"{_counts(figures['strikes_at_once'])}.\n"
+        f"Strikes: {_counts(figures['struck'])}. Rounds: {rounds}.\n"
     )
 
 

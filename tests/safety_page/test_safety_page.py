@@ -60,6 +60,7 @@ def test_a_run_on_kubernetes_shows_its_strikes_and_what_was_found(found: str, wo
     page = rendered(f"{BEGIN}\n{END}\n", {"chaos": figures}, core="c0ffee")
     assert "| 6.8 | 9 | 7 | 1 | 36,130 | 92,367 | 7.9 s |" in page
     assert f"What was found: {words}" in page and "SIGKILL of a bookie 5." in page
+    assert "Rounds: 7 of 2 strikes, 2 of 3 strikes." in page
 
 
 @pytest.mark.parametrize("drawn, words", [(40, "(seed 7); of"), (99, "of which 40 are judged so")])
