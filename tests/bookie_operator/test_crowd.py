@@ -1,16 +1,13 @@
 """The operator in a cluster full of other people's objects: it asks for none of them."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
-import yaml
 from bookie_operator.handlers import KEPT, PARTS
 from bookie_operator.platform.kubernetes.api import CLUSTER, PAGE_MAX, POD, TASK, Object
 from bookie_operator.platform.kubernetes.names import CLUSTER_LABEL
 from bookie_operator.serve import run
-from fake_api_server import Asked, FakeApiServer, kubeconfig
-from kubernetes.aio.config import kube_config
+from fake_api_server import Asked, FakeApiServer, as_kubeconfig
 
 FOREIGN, OWN = 10_000, 3
 WATCHED = {CLUSTER, TASK, *PARTS, *KEPT}
@@ -23,7 +20,7 @@ def pod(number: int, **labels: str) -> Object:
 
 
 @pytest.fixture
-async def crowd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
+async def crowd() -> list[Asked]:
     """What a server was asked that has 10,000 pods of others, until all watches stood."""
     server, is_watched = FakeApiServer(), asyncio.Event()
     others = server.namespace("others")
@@ -38,15 +35,13 @@ async def crowd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
 
     server.hear = hear
     async with server.serving():
-        file = tmp_path / "kubeconfig"
-        file.write_text(yaml.safe_dump(kubeconfig(server.url)))
-        monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(file))
-        stop = asyncio.Event()
-        running = asyncio.ensure_future(run(namespaces=(), port=0, stop=stop))
-        async with asyncio.timeout(WAIT_S):
-            await is_watched.wait()
-            stop.set()
-            await running
+        with as_kubeconfig(server.url):
+            stop = asyncio.Event()
+            running = asyncio.ensure_future(run(namespaces=(), port=0, stop=stop))
+            async with asyncio.timeout(WAIT_S):
+                await is_watched.wait()
+                stop.set()
+                await running
     return server.asked
 
 

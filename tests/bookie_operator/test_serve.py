@@ -3,17 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
 
 import pytest
-import yaml
 from bookie.errors import BookieError
 from bookie_operator.platform.kubernetes import lease
 from bookie_operator.platform.kubernetes.api import CLUSTER, LEASE
 from bookie_operator.serve import run
 from fake_api import FakeApi
-from fake_api_server import Asked, FakeApiServer, kubeconfig
-from kubernetes.aio.config import kube_config
+from fake_api_server import Asked, FakeApiServer, as_kubeconfig
 
 WAIT_S = 60.0
 
@@ -42,13 +39,13 @@ Begun = AbstractAsyncContextManager[Operator]
 
 
 @pytest.fixture
-def operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Begun:
+def operator(monkeypatch: pytest.MonkeyPatch) -> Begun:
     """To be entered by a test itself: kopf waits for tasks that began after it."""
-    return operating(tmp_path, monkeypatch)
+    return operating(monkeypatch)
 
 
 @asynccontextmanager
-async def operating(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Operator]:
+async def operating(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Operator]:
     monkeypatch.setattr(lease, "MARGIN_S", lease.DURATION_S - 3)
     monkeypatch.setattr(lease, "RENEW_S", 0.1)
     monkeypatch.setenv("POD_NAME", "operator-a")
@@ -62,17 +59,15 @@ async def operating(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
 
     server.hear = hear
     async with server.serving():
-        file = tmp_path / "kubeconfig"
-        file.write_text(yaml.safe_dump(kubeconfig(server.url)))
-        monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(file))
-        one = Operator(leases)
-        async with asyncio.timeout(WAIT_S):
-            await is_watching.wait()
-        try:
-            yield one
-        finally:
-            one.work.cancel()
-            await asyncio.wait([one.work])
+        with as_kubeconfig(server.url):
+            one = Operator(leases)
+            async with asyncio.timeout(WAIT_S):
+                await is_watching.wait()
+            try:
+                yield one
+            finally:
+                one.work.cancel()
+                await asyncio.wait([one.work])
 
 
 async def test_who_ends_gives_the_lease_to_the_next_one_at_once(operator: Begun) -> None:

@@ -9,13 +9,16 @@ import asyncio
 import itertools
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+import yaml
 from aiohttp import web
 from bookie.errors import BookieError, UnavailableError
 from bookie_operator.errors import ForbiddenError, PreconditionError
@@ -24,6 +27,7 @@ from fake_api import FakeApi
 from fake_changes import Changes, ExpiredError, Selector, UnknownSelectorError
 from fake_discovery import KINDS, NAMESPACE, WITH_STATUS, discovered
 from fake_patches import PatchError, merged, patched
+from kubernetes.aio.config import kube_config
 from rights import Call, Judge
 
 WATCH_S: Final = 1800.0
@@ -384,6 +388,20 @@ def kubeconfig(url: str) -> Object:
         "users": [{"name": "me", "user": {"token": "secret"}}],
         "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
     }
+
+
+@contextmanager
+def as_kubeconfig(url: str) -> Iterator[None]:
+    """What a process finds when it looks for its API server."""
+    before = kube_config.KUBE_CONFIG_DEFAULT_LOCATION
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "kubeconfig"
+        path.write_text(yaml.safe_dump(kubeconfig(url)))
+        kube_config.KUBE_CONFIG_DEFAULT_LOCATION = str(path)
+        try:
+            yield
+        finally:
+            kube_config.KUBE_CONFIG_DEFAULT_LOCATION = before
 
 
 FIELDS: Final = frozenset({"involvedObject.name", "involvedObject.kind", "type", "reason"})

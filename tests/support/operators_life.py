@@ -5,15 +5,11 @@ no right covers is refused there, as a real server does, and the scene fails.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-import yaml
 from bookie_operator.handlers import KEPT, PARTS
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.tls import IssuerKind
@@ -36,9 +32,8 @@ from bookie_operator.platform.kubernetes.lease import Lease
 from bookie_operator.platform.kubernetes.warnings import PATIENCE
 from bookie_operator.serve import run
 from fake_api import FakeApi
-from fake_api_server import Asked, FakeApiServer, kubeconfig
+from fake_api_server import Asked, FakeApiServer, as_kubeconfig
 from fake_controllers import NODE_NAME
-from kubernetes.aio.config import kube_config
 from kubernetes_lab import B0, Lab, repair_job
 from rights import Judge
 
@@ -204,20 +199,6 @@ async def without_a_lease(judge: Judge) -> None:
     api.authorizer = judge
     await Lease(api, LEASE_NAME, identity="a").renew()
     assert api.find(LEASE, LEASE_NAME) is not None
-
-
-@contextmanager
-def as_kubeconfig(url: str) -> Iterator[None]:
-    """What a process finds when it looks for its API server."""
-    before = kube_config.KUBE_CONFIG_DEFAULT_LOCATION
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "kubeconfig"
-        path.write_text(yaml.safe_dump(kubeconfig(url)))
-        kube_config.KUBE_CONFIG_DEFAULT_LOCATION = str(path)
-        try:
-            yield
-        finally:
-            kube_config.KUBE_CONFIG_DEFAULT_LOCATION = before
 
 
 SCENES: Final[tuple[Scene, ...]] = (

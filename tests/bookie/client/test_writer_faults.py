@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from bookie.client.placement import COOL_S
 from bookie.client.refusals import REFUSED_S
-from bookie.client.writer import NOT_THE_BOOKIES_FAULT
+from bookie.client.writer import NOT_THE_BOOKIES_FAULT, LedgerWriter
 from bookie.errors import (
     LedgerClosedError,
     LedgerFencedError,
@@ -16,7 +16,7 @@ from bookie.errors import (
     NotEnoughBookiesError,
     UnavailableError,
 )
-from bookie.ids import EntryId
+from bookie.ids import BookieId, EntryId
 from bookie.metadata.store import MetadataStore
 from bookie.protocol.ledger import LedgerMetadata
 from bookie.protocol.status import Status
@@ -99,14 +99,20 @@ async def test_bookies_that_refuse_at_once_are_not_asked_in_a_hot_loop(status: S
     assert len((await lab.stored(writer)).fragments) == 1
 
 
-@in_virtual_time
-async def test_the_only_spare_bookie_that_refused_the_ledger_is_asked_again_later() -> None:
-    lab = WriterLab(4)
-    writer = await lab.writer()
+async def replaced(lab: WriterLab, writer: LedgerWriter) -> BookieId:
+    """A member that refused the ledger once, and has nothing against it any more."""
     refusing = lab.member(writer, 0)
     lab.fleet[refusing].refuse_adds = Status.READ_ONLY
     await writer.append(b"x")
     lab.fleet[refusing].refuse_adds = None
+    return refusing
+
+
+@in_virtual_time
+async def test_the_only_spare_bookie_that_refused_the_ledger_is_asked_again_later() -> None:
+    lab = WriterLab(4)
+    writer = await lab.writer()
+    refusing = await replaced(lab, writer)
     await asyncio.sleep(COOL_S + 1)
     lab.down(lab.member(writer, 1))
     await writer.append(b"x")
@@ -122,10 +128,7 @@ async def test_the_only_spare_bookie_that_refused_the_ledger_is_asked_again_late
 async def test_a_stalled_writer_takes_at_once_who_refused_it_before() -> None:
     lab = WriterLab(4)
     writer = await lab.writer()
-    refusing = lab.member(writer, 0)
-    lab.fleet[refusing].refuse_adds = Status.READ_ONLY
-    await writer.append(b"x")
-    lab.fleet[refusing].refuse_adds = None
+    await replaced(lab, writer)
     await asyncio.sleep(COOL_S)
     lab.down(lab.member(writer, 1), lab.member(writer, 2))
     began = clock()

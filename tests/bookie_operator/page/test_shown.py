@@ -3,11 +3,9 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
 import aiohttp
 import pytest
-import yaml
 from bookie.errors import BookieError, UnavailableError
 from bookie.metadata.embedded import free_port
 from bookie_operator.model.cluster import BookieCluster
@@ -15,9 +13,8 @@ from bookie_operator.page.document import content
 from bookie_operator.page.shown import FRESH_S, Fresh, Shown, Unreadable, shown
 from bookie_operator.platform.kubernetes.api import CLUSTER
 from bookie_operator.serve import run
-from fake_api_server import FakeApiServer, kubeconfig
+from fake_api_server import FakeApiServer, as_kubeconfig
 from kubectl_lab import tree_of
-from kubernetes.aio.config import kube_config
 from parsed_page import Parsed
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -108,20 +105,16 @@ async def test_a_source_that_failed_is_asked_again_at_once() -> None:
     assert len(list(answers)) == 1
 
 
-async def test_the_operator_serves_the_clusters_of_its_api_server_to_its_own_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_operator_serves_the_clusters_of_its_api_server_to_its_own_machine() -> None:
     server, port = FakeApiServer(), free_port()
     server.namespace("books").put(CLUSTER, tree_of("limbo"))
-    file = tmp_path / "kubeconfig"
-    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(file))
     async with server.serving(), aiohttp.ClientSession() as session:
-        file.write_text(yaml.safe_dump(kubeconfig(server.url)))
-        stop = asyncio.Event()
-        running = asyncio.ensure_future(run(namespaces=(), port=0, stop=stop, page_port=port))
-        text = await answer_of(session, f"http://localhost:{port}/content")
-        stop.set()
-        await running
+        with as_kubeconfig(server.url):
+            stop = asyncio.Event()
+            running = asyncio.ensure_future(run(namespaces=(), port=0, stop=stop, page_port=port))
+            text = await answer_of(session, f"http://localhost:{port}/content")
+            stop.set()
+            await running
     assert "BookieCluster demo" in Parsed(text).text
 
 

@@ -109,9 +109,9 @@ def _leaves_it_to_bookies(pass_: Pass) -> bool:
     return lacking is not None and lacking.reason == UNSEEN
 
 
-def expansions(pass_: Pass) -> list[Action]:
+def expansions(pass_: Pass) -> list[ExpandVolume]:
     """Volumes to let grow now."""
-    return [] if pass_.spec.paused else [*too_small(pass_)]
+    return [] if pass_.spec.paused else too_small(pass_)
 
 
 def too_small(pass_: Pass) -> list[ExpandVolume]:
