@@ -24,6 +24,8 @@ POLL_S: Final = 0.3
 GENERATION_WAIT_S: Final = 20.0
 SETTLE_WAIT_S: Final = 150.0
 """More than a lease, a wait for a rival and a boot."""
+ASKED_MAX: Final = 10
+"""Approvals, until who is asked again and again stops the former."""
 LEAVE_WAIT_S: Final = 60.0
 STALE: Final = "DiskStale"
 
@@ -177,7 +179,13 @@ class Twins:
     async def _settle(
         self, first: SoakBookie, twin: SoakBookie, witness: Witness | None, *, has_served: bool
     ) -> str:
-        """Until one of them serves and the other one has given up: `first` or `second`."""
+        """Until one of them serves and the other one has given up: `first` or `second`.
+
+        What the store has seen is part of the plan of a stale disk, and each confirmation of a
+        living former moves it. Whoever approves more slowly than that stops the former, as
+        docs/operating.md says.
+        """
+        asked, stays = 0, "second"
         end = time.monotonic() + SETTLE_WAIT_S
         while time.monotonic() < end:
             phase = (await twin.health()).phase
@@ -186,8 +194,13 @@ class Twins:
                     await self._judge(first, twin, witness)
                 await self._left(first)
                 first.succeed(twin)
-                return "second"
+                return stays
             if phase == pb.AWAITING_APPROVAL:
+                asked += 1
+                if asked > ASKED_MAX and first.runs:
+                    first.kill()
+                    stays = "second, once a person stopped the first,"
+                    end = time.monotonic() + SETTLE_WAIT_S
                 await twin.approve()
             if phase == pb.REFUSED or not twin.runs:
                 twin.kill()

@@ -8,22 +8,24 @@ import sys
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
 import psutil
 import pytest
 from bookie.frames.frame import RunFrame
 from bookie.ids import NO_ENTRY, LedgerId
+from bookie.wire.admin import bookie_admin_pb2 as pb
 from fault_plan import LOSSES, MODES, NUISANCES, Fault, Kind, losses, nuisances
 from loss_budget import LossBudget
 from payload_rule import PayloadRule
-from promises import Promises
+from promises import Findings, Promises
 from small_disks import fill
 from soak_bookies import halt
 from soak_probe import unacknowledged_run
 from soak_readers import Readers
 from soak_report import Load, Tally, last_line
 from soak_run import Options, modes_of
-from soak_twins import must_be_older
+from soak_twins import ASKED_MAX, Twins, must_be_older
 
 LEDGER = 7
 ALL = frozenset(LOSSES)
@@ -145,6 +147,47 @@ def test_a_copy_that_would_pass_for_a_crash_is_used_only_where_a_crash_makes_dou
     kind: Kind, is_late: bool, mode: str, wanted: bool
 ) -> None:
     assert must_be_older(Fault(0, kind, 0, 0.0, 0.0, is_late=is_late), mode) is wanted
+
+
+class Former:
+    """The first of two processes of a bookie."""
+
+    name, runs = "b0", True
+    succeeded_by: "Asking | None" = None
+
+    def kill(self) -> None:
+        self.runs = False
+
+    def succeed(self, other: "Asking") -> None:
+        self.succeeded_by = other
+
+
+class Asking:
+    """The second one. It asks another question for as long as the first runs."""
+
+    runs = True
+    approvals = 0
+
+    def __init__(self, former: Former) -> None:
+        self._former = former
+
+    async def health(self) -> pb.Health:
+        return pb.Health(phase=pb.AWAITING_APPROVAL if self._former.runs else pb.SERVING)
+
+    async def approve(self) -> None:
+        self.approvals += 1
+
+
+async def test_who_approves_more_slowly_than_the_question_changes_stops_the_former(
+    rule: PayloadRule,
+) -> None:
+    former: Any = Former()
+    asking: Any = Asking(former)
+    twins = Twins(cast(Any, None), rule=rule, tally=Tally(), findings=Findings())
+    stays = await twins._settle(former, asking, None, has_served=True)
+    assert stays == "second, once a person stopped the first,"
+    assert asking.approvals == ASKED_MAX + 1
+    assert former.succeeded_by is asking
 
 
 def test_a_process_stands_still_before_its_folders_are_copied() -> None:
