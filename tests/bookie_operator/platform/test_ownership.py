@@ -1,11 +1,13 @@
 """Objects of others that have the names we need: left as they are, and told."""
 
+import asyncio
 from copy import deepcopy
 from typing import Any
 
 import pytest
 from bookie.errors import BookieError, UnavailableError
 from bookie_operator.errors import NameTakenError
+from bookie_operator.handlers import KEPT
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import JobKind
 from bookie_operator.plan.actions import StartJob
@@ -197,3 +199,18 @@ async def test_what_was_deleted_is_back_though_nobody_can_be_told() -> None:
     lab.api.refuse("create", EVENT, "exceeded quota: count/events")
     assert not await settled(lab)
     assert lab.api.the(SERVICE, "demo")
+
+
+@pytest.mark.parametrize("kind", KEPT, ids=lambda kind: kind.name)
+@pytest.mark.parametrize(("is_gone", "wakes"), [(True, True), (False, False)])
+async def test_whatever_goes_is_looked_after_at_once(
+    kind: Kind, is_gone: bool, wakes: bool
+) -> None:
+    lab = Lab()
+    theirs = {"metadata": {"name": "theirs", "uid": "1"}}
+    lab.platform.noticed(kind, theirs, is_gone=is_gone)
+    looks = asyncio.create_task(lab.platform.wait(60))
+    for _turn in range(10):
+        await asyncio.sleep(0)
+    assert looks.done() == wakes
+    looks.cancel()
