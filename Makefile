@@ -45,7 +45,7 @@ model-nightly: install ; $(BIN)/python tests/model --nightly --json $(RESULTS)/m
 proof: install ; $(MAKE) -j2 model crash-images && $(MAKE) mutants && $(MAKE) sim
 # What CI runs: a third of the planted bugs, which the commit chooses, and fewer seeds.
 THIRD = $(shell echo $$((0x$$(git rev-parse HEAD 2>/dev/null | cut -c1-6) % 3 + 1)))
-proof-short: install ; $(MAKE) -j2 model crash-images && $(MAKE) mutants PART=$(THIRD)/3 && $(MAKE) sim SEEDS=600
+proof-short: install ; $(MAKE) -j2 model crash-images && $(MAKE) mutants PART=$(THIRD)/3 && $(MAKE) sim SEEDS=400
 safety-page: install ; $(BIN)/python tests/safety_page
 sim: install ; $(BIN)/python -m bookie.testing.simulation --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST)) --json $(RESULTS)/simulation.json $(if $(TOTAL),--total $(TOTAL))
 sim-nightly: install ; $(BIN)/python -m bookie.testing.simulation --nightly --seeds $(SEEDS) --json $(RESULTS)/nightly.json --total $(or $(TOTAL),docs/proof/total.json)

@@ -161,10 +161,22 @@ class TestRepair:
 
 
 class TestAudit:
-    @pytest.mark.parametrize(("is_clean", "code"), [(True, 0), (False, 3)])
-    def test_findings_are_damage(self, lab: FakeLab, is_clean: bool, code: int) -> None:
+    @pytest.mark.parametrize(
+        ("found", "code"),
+        [
+            ({"clean": True}, 0),
+            ({"clean": False, "missing": 1}, 3),
+            ({"clean": False, "lost": 1}, 3),
+            ({"clean": False, "missing": 1, "unknown": 7}, 3),
+            ({"clean": False, "unknown": 7}, 4),
+            ({"clean": False, "classes": {"metadata_unreadable": {"findings": 1}}}, 4),
+        ],
+    )
+    def test_what_is_missing_is_damage_and_what_is_unknown_is_not(
+        self, lab: FakeLab, found: dict[str, Any], code: int
+    ) -> None:
         tree = tree_of("healthy")
-        tree["status"]["audit"]["clean"] = is_clean
+        tree["status"]["audit"] |= found
         lab.put("bookieclusters", tree)
         lab.end_tasks("audit", DONE)
         assert lab.run("audit").exit_code == code

@@ -126,6 +126,12 @@ class AuditStatus(AttemptStatus, EngineUse):
     any bookie may hold one."""
 
     @property
+    def damage(self) -> int:
+        """Entries that lack a copy or have none; without any, an audit that is not clean is
+        unsure."""
+        return self.missing + self.lost
+
+    @property
     def knows_all(self) -> bool:
         """Whether it could judge every copy; otherwise what it did not find may be there."""
         return not (self.unknown or self.not_seen)
