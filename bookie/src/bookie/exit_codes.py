@@ -24,3 +24,5 @@ class Exit(IntEnum):
     """The person pressed Ctrl-C; shells use the same number."""
     CLOSED_PIPE = 141
     """The reader of the output has ended (`| head`); shells use the same number."""
+    TERMINATED = 143
+    """A SIGTERM ended the command; shells use the same number."""

@@ -1,12 +1,22 @@
 """Ledgers by the command line, as people and scripts use it."""
 
 import base64
+import io
 import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from bookie.cli.output import show_new_ledger
+from bookie.exit_codes import Exit
 from bookie.protocol.ledger import LedgerMetadata
-from cli_lab import CliLab
+from cli_lab import WAIT_S, CliLab
 from repair_lab import PASSWORD, RepairLab
 
 
@@ -208,3 +218,44 @@ def test_a_ledger_whose_input_cannot_be_read_is_named(cli: CliLab) -> None:
     told = cli.bookie("ledger", "write", "/proc/self/mem")
     assert (told.exit_code, told.stdout) == (1, "")
     assert "ledger 0 is left open" in told.stderr and "cannot use /proc/self/mem" in told.stderr
+
+
+@contextmanager
+def terminated_with_a_ledger(cli: CliLab, source: Path) -> Iterator[None]:
+    """This process gets a SIGTERM once there is a ledger; its input goes on until then."""
+    is_over = threading.Event()
+
+    async def made(lab: RepairLab) -> int:
+        return len(lab.store.cluster.ledgers)
+
+    def terminate() -> None:
+        with source.open("wb"):
+            while not cli.do(made):
+                is_over.wait(0.01)
+            os.kill(os.getpid(), signal.SIGTERM)
+            is_over.wait(WAIT_S)
+
+    thread = threading.Thread(target=terminate)
+    thread.start()
+    yield
+    is_over.set()
+    thread.join()
+
+
+def test_a_ledger_whose_writer_is_terminated_is_named(cli: CliLab, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    os.mkfifo(source)
+    with terminated_with_a_ledger(cli, source):
+        told = cli.bookie("ledger", "write", source)
+    assert (told.exit_code, told.stdout) == (Exit.TERMINATED, "")
+    assert told.stderr == "ledger 0 is left open; acknowledged up to entry -1\n"
+
+
+def test_a_new_ledger_is_named_though_the_answer_cannot_be_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    full = io.TextIOWrapper(io.FileIO("/dev/full", "w"), write_through=True)
+    monkeypatch.setattr(sys, "stdout", full)
+    with pytest.raises(OSError, match="No space left"):
+        show_new_ledger({"ledger_id": 7, "state": "CLOSED"}, output="json")
+    assert capsys.readouterr().err == "ledger 7 is CLOSED\n"

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import signal
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Final, NoReturn, TypeVar
@@ -90,10 +92,30 @@ async def cluster_id(store: MetadataStore, url: str) -> str:
 def run(work: Coroutine[Any, Any, Any]) -> Any:
     """Run a command's coroutine; a known error ends the program with its sentence and code."""
     keep_libraries_quiet()
+    ended_by: list[int] = []
     try:
-        return asyncio.run(work)
+        return asyncio.run(_until_terminated(work, ended_by))
     except BookieError as error:
         fail(error)
+    except asyncio.CancelledError:
+        if not ended_by:
+            raise
+        raise click.exceptions.Exit(Exit.TERMINATED) from None
+
+
+async def _until_terminated(work: Coroutine[Any, Any, Any], ended_by: list[int]) -> Any:
+    """A SIGTERM cancels the work, as Ctrl-C does, so that it can say what it leaves behind;
+    `ended_by` gets the signal."""
+    task = asyncio.current_task()
+    assert task is not None
+
+    def terminate() -> None:
+        ended_by.append(signal.SIGTERM)
+        task.cancel()
+
+    if threading.current_thread() is threading.main_thread():  # no other one hears signals
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
+    return await work
 
 
 def keep_libraries_quiet() -> None:

@@ -23,7 +23,7 @@ from bookie.cli.ledgers import (
     opened,
     shape_options,
 )
-from bookie.cli.output import entry_rows, progress, show_fields
+from bookie.cli.output import entry_rows, progress, show_new_ledger
 from bookie.client.reader import LedgerReader
 from bookie.client.writer import LedgerWriter
 from bookie.errors import BookieError, NoSuchEntryError
@@ -91,12 +91,12 @@ def write(
                 "state": "OPEN" if keep_open else "CLOSED",
             }
 
-    show_fields(run(work()), output=output)
+    show_new_ledger(run(work()), output=output)
 
 
 @contextmanager
 def _end_reported(writer: LedgerWriter) -> Iterator[None]:
-    """On an error or Ctrl-C, name the ledger that stays open, so that the person can find it."""
+    """On an error, Ctrl-C or SIGTERM, name the ledger that stays open, so that it can be found."""
     try:
         yield
     except (BookieError, OSError, asyncio.CancelledError):

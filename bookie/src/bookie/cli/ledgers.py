@@ -21,7 +21,7 @@ from bookie.cli.common import (
     yes_option,
 )
 from bookie.cli.lazy import LazyGroup
-from bookie.cli.output import progress, show_fields, show_rows
+from bookie.cli.output import progress, show_fields, show_new_ledger, show_rows
 from bookie.client.bookkeeper_client import Client, ClientSettings
 from bookie.client.pool_settings import PoolSettings
 from bookie.client.writer import LedgerWriter
@@ -148,7 +148,7 @@ def create(cluster: ClusterAddress, output: str, password: bytes, shape: LedgerS
             writer = await new_ledger(client, shape, password=password)
             return {"ledger_id": writer.ledger_id, "state": "OPEN"}
 
-    show_fields(run(work()), output=output)
+    show_new_ledger(run(work()), output=output)
 
 
 @click.command("info")

@@ -67,6 +67,16 @@ def show_fields(fields: Row, *, output: str) -> None:
     click.echo(fields_text(fields), nl=False)
 
 
+def show_new_ledger(fields: Row, *, output: str) -> None:
+    """`show_fields` of a ledger that was made. If nothing can be printed, stderr gets its id: no
+    one else knows it."""
+    try:
+        show_fields(fields, output=output)
+    except OSError:
+        click.echo(f"ledger {fields['ledger_id']} is {fields['state']}", err=True)
+        raise
+
+
 def fields_text(fields: Row) -> str:
     return _rendered(record((_title(name), _cell(value)) for name, value in fields.items()))
 
