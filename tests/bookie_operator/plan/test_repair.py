@@ -14,6 +14,7 @@ from bookie_operator.model.undecided import UndecidedLedger, UndecidedStatus
 from bookie_operator.observed import Bookie, Job, JobKind, MetadataView
 from bookie_operator.plan.actions import Action, Refusal, StartJob, StopJob
 from bookie_operator.plan.passes import Pass
+from bookie_operator.plan.planner import plan
 from bookie_operator.plan.repair import repairs
 from operator_scenes import at, bookie, cluster, observed, task
 
@@ -53,6 +54,20 @@ def started(
     seen = observed(*special, jobs=jobs, tasks=tasks, seconds=seconds)
     made = repairs(Pass.of(cluster(), seen, ClusterStatus()))
     return [(one.bookie_id or "", one.attempt) for one in made.actions if isinstance(one, StartJob)]
+
+
+@pytest.mark.parametrize(("changed", "begins"), [(5, False), (20.5, True), (3600, True)])
+def test_a_change_of_the_spec_frees_one_attempt_of_its_wait(changed: float, begins: bool) -> None:
+    """A change that lies ahead was before the clock was set back: it frees one as well, and not all
+    until the clock is there."""
+    known = ClusterStatus(observed_generation=1, generation_since=at(changed))
+    of = cluster()
+    of = of.model_copy(update={"metadata": of.metadata.model_copy(update={"generation": 1})})
+    first = plan(of, observed(marked(), jobs=[attempt()], seconds=21), known)
+    failed = replace(attempt(2), started_at=at(22), ended_at=at(30))
+    second = plan(of, observed(marked(), jobs=[failed], seconds=31), first.status)
+    assert any(isinstance(one, StartJob) for one in first.actions) is begins
+    assert not any(isinstance(one, StartJob) for one in second.actions)
 
 
 @pytest.mark.parametrize(

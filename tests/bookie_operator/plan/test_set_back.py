@@ -1,6 +1,12 @@
 """What audits prove after the operator's clock was set back, or another operator's was ahead."""
 
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final, get_args
+
+import pytest
 from bookie.ids import BookieId
+from bookie_operator.model.base import Resource
 from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.model.reports import AuditReport
 from bookie_operator.model.status import ClusterStatus
@@ -9,6 +15,7 @@ from bookie_operator.plan.actions import StartJob
 from bookie_operator.plan.planner import Plan, plan
 from bookie_operator.plan.set_back import put_right
 from operator_scenes import at, audited, bookie, cluster, observed
+from pydantic import AwareDatetime
 
 B0 = BookieId("bookie-0")
 AWAY = bookie(B0, phase=None, running=False)
@@ -77,3 +84,70 @@ def test_silence_of_before_counts_from_now_on() -> None:
     before = seen(silent, before=ClusterStatus(), seconds=HOUR, audit=1, began=-9).status
     [found, *_] = put_right(before, at(7)).bookies
     assert (found.silent_since, found.state_since) == (at(7), at(7))
+
+
+MAY_LIE_AHEAD: Final = frozenset(
+    {
+        *("audit.next_at", "mend.next_at", "scrub.next_at", "rereplication.next_at"),
+        *("drain.next_attempt_at", "bookies.repair.next_attempt_at"),
+        *("tls.authorities.ends", "tls.certificates.ends"),
+        *("bookies.last_end.at", "bookies.first_kill.at"),  # of its node's clock, to be compared
+        *("bookies.repair.started_at", "bookies.repair.ended_at"),  # of its job, and the job has it
+        "conditions.last_transition_time",  # only flips move it
+        "looked_at",  # of a look that people are told is ahead
+        "limbo.oldest_since",  # made anew of the incidents
+    }
+)
+"""Times of what is to come, and such as must stay as they are."""
+
+
+def times(model: type[Resource], above: str = "") -> Iterator[str]:
+    """Each time in a status, by the names that lead there."""
+    for name, field in model.model_fields.items():
+        for part in parts(field.annotation):
+            if part.__name__ == AwareDatetime.__name__:
+                yield f"{above}{name}"
+            elif issubclass(part, Resource):
+                yield from times(part, f"{above}{name}.")
+
+
+def parts(annotation: Any) -> Iterator[type]:
+    if isinstance(annotation, type) and not get_args(annotation):
+        yield annotation
+    for one in get_args(annotation):
+        yield from parts(one)
+
+
+PAST: Final = sorted({*times(ClusterStatus)} - MAY_LIE_AHEAD)
+
+
+def with_time(model: type[Resource], path: str, moment: datetime) -> Resource:
+    """As much of a status as has this time."""
+    name, _, below = path.partition(".")
+    field = model.model_fields[name]
+    given: dict[str, Any] = {n: moment for n, f in model.model_fields.items() if f.is_required()}
+    if not below:
+        return model.model_construct(**given | {name: moment})
+    [inner] = [one for one in parts(field.annotation) if issubclass(one, Resource)]
+    part = with_time(inner, below, moment)
+    return model.model_construct(**given | {name: (part,) if field.default == () else part})
+
+
+def time_of(found: Any, path: str) -> datetime:
+    for name in path.split("."):
+        found = getattr(found[0] if isinstance(found, tuple) else found, name)
+    assert isinstance(found, datetime)
+    return found
+
+
+@pytest.mark.parametrize("path", PAST)
+def test_no_time_of_the_past_lies_ahead(path: str) -> None:
+    """A wait that is reckoned from it would last until the clock is where it was."""
+    for seconds, found in ((HOUR, 7), (7, 7), (3, 3)):
+        status = with_time(ClusterStatus, path, at(seconds))
+        assert isinstance(status, ClusterStatus)
+        assert time_of(put_right(status, at(7)), path) == at(found)
+
+
+def test_every_time_is_of_the_past_or_may_lie_ahead() -> None:
+    assert {*times(ClusterStatus)} > MAY_LIE_AHEAD and "blocked.since" in PAST

@@ -8,10 +8,10 @@ an audit of before proves nothing about it, and the next audit proves what there
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
-from bookie_operator.model.base import StatusPart, whole_milliseconds
+from bookie_operator.model.base import Resource, whole_milliseconds
 from bookie_operator.model.status import ClusterStatus
 
-Part = TypeVar("Part", bound=StatusPart)
+Part = TypeVar("Part", bound=Resource)
 
 _JOB: Final = ("started_at", "finished_at")
 _SECTIONS: Final = {
@@ -19,11 +19,15 @@ _SECTIONS: Final = {
     "mend": _JOB,
     "scrub": (*_JOB, "scheduled_at"),
     "rereplication": _JOB,
+    "drain": ("started_at",),
+    "tls": ("since",),
 }
-"""Sections of the status, and their times that are compared with times of other events."""
+"""Sections of the status, and their times that are compared with now or with those of other
+events."""
 _LISTS: Final = {
     "incidents": ("stopped_at", "detected_at", "cleared_at"),
     "bookies": ("state_since", "silent_since", "gone_since", "rereplicated_at"),
+    "blocked": ("since",),
 }
 """The same, of the lists in the status."""
 
@@ -31,10 +35,12 @@ _LISTS: Final = {
 def put_right(status: ClusterStatus, now: datetime) -> ClusterStatus:
     """The status without times in the future of events that are past."""
     now = whole_milliseconds(now)
+    status = _of_now(status, ("generation_since",), now)
     update: dict[str, Any] = {
         name: after
         for name, times in _SECTIONS.items()
-        if (after := _of_now(before := getattr(status, name), times, now)) is not before
+        if (before := getattr(status, name)) is not None
+        and (after := _of_now(before, times, now)) is not before
     }
     for name, times in _LISTS.items():
         parts = getattr(status, name)
