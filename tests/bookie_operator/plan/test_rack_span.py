@@ -58,6 +58,15 @@ def rolled(racks: Mapping[int, str], of: BookieCluster = NEW) -> list[int]:
     return order
 
 
+@pytest.mark.parametrize("key", ["zone", ""])
+def test_a_status_keeps_the_rack_of_one_that_names_none_now_unless_there_are_to_be_none(
+    key: str,
+) -> None:
+    before = look(of=OLD).status
+    after = look(of=cluster(**SIX, rackTopologyKey=key), racks={}, before=before).status
+    assert [one.rack for one in after.bookies] == [ZONES[n] if key else "" for n in range(6)]
+
+
 @pytest.mark.parametrize(
     ("racks", "order"),
     [

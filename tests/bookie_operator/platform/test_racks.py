@@ -1,11 +1,13 @@
 """A bookie's rack: from its node's label into its pod, where the bookie reads it."""
 
+from collections.abc import Callable
+
 import pytest
 import yaml
 from bookie.server.settings import RACK_FILE as READ_BY_DEFAULT
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.platform.kubernetes import names
-from bookie_operator.platform.kubernetes.api import CONFIG_MAP, NODE, POD
+from bookie_operator.platform.kubernetes.api import CLUSTER, CONFIG_MAP, NODE, POD
 from bookie_operator.platform.kubernetes.bookies import RACK_FILE
 from fake_controllers import NODE_NAME
 from kubernetes_lab import POD_0, Lab
@@ -53,6 +55,35 @@ async def test_the_key_of_the_label_is_the_specs(key: str, rack: str | None) -> 
     lab = Lab(rackTopologyKey=key)
     lab.api.put(NODE, {"metadata": {"name": NODE_NAME, "labels": {ZONE: "eu-1a", "rack": "r7"}}})
     await lab.run_bookie()
+    assert await annotated(lab) == rack
+
+
+def relabel(lab: Lab, labels: dict[str, str]) -> None:
+    lab.api.edit(NODE, NODE_NAME, lambda node: node["metadata"].update(labels=labels))
+
+
+def name_no_label(lab: Lab) -> None:
+    lab.api.edit(CLUSTER, "demo", lambda tree: tree["spec"].update(rackTopologyKey=""))
+
+
+@pytest.mark.parametrize(
+    ("change", "rack"),
+    [
+        (lambda lab: relabel(lab, {ZONE: "eu-1b"}), "/eu-1b"),
+        (lambda lab: relabel(lab, {}), "/eu-1a"),
+        (lambda lab: lab.api.remove(NODE, NODE_NAME), "/eu-1a"),
+        (lambda lab: lab.api.forbid("get", NODE), "/eu-1a"),
+        (name_no_label, ""),
+    ],
+    ids=["another label", "no label", "no node", "no right to read it", "a spec without racks"],
+)
+async def test_a_rack_stays_until_another_is_known_or_there_are_to_be_none(
+    change: Callable[[Lab], None], rack: str
+) -> None:
+    lab = await labelled(**{ZONE: "eu-1a"})
+    assert await annotated(lab) == "/eu-1a"
+    change(lab)
+    lab.platform = lab.restarted()  # which has asked no node yet
     assert await annotated(lab) == rack
 
 

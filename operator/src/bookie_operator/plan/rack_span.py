@@ -15,7 +15,10 @@ from bookie_operator.plan.passes import Pass
 
 
 def rack_of(pass_: Pass, bookie_id: BookieId) -> str:
-    """The rack that the platform reports, or last reported; empty = not known."""
+    """The rack that the platform reports, or last reported; empty = not known, or there are to be
+    none."""
+    if not pass_.spec.rack_topology_key:
+        return ""
     process, before = pass_.judged[bookie_id].bookie.process, pass_.previous.bookie(bookie_id)
     if process is not None and process.rack:
         return process.rack

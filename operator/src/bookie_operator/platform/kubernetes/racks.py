@@ -16,8 +16,11 @@ def rack_of(pod: Object) -> str:
 def wanted_rack(pod: Object, nodes: Mapping[str, Node], key: str) -> str:
     """The rack of the pod's node; `key`: of the node's label.
 
-    Where the node has no such label, nothing is known, and what is written stays.
+    Where the node has no such label, nothing is known, and what is written stays. Without a key no
+    bookie is to have a rack.
     """
+    if not key:
+        return ""
     node = nodes.get(str(pod["spec"].get("nodeName") or ""))
-    place = node.labels.get(key, "") if node is not None and key else ""
+    place = node.labels.get(key, "") if node is not None else ""
     return f"/{place}" if place else rack_of(pod)
