@@ -203,6 +203,14 @@ def test_what_never_was_fires_by_the_age_of_the_cluster(
     judged(promtool, rule_file, rest | {CREATED: "7100x200"}, [])
 
 
+@pytest.mark.parametrize(("ready", "fires"), [("1x200", ["BookieReadOnly"]), ("0x200", [])])
+def test_who_boots_or_waits_for_consent_is_not_read_only(
+    promtool: str, rule_file: Path, ready: str, fires: list[str]
+) -> None:
+    silent = {f"bookie_writable{POD}}}": "0x200", f"bookie_ready{POD}}}": ready}
+    judged(promtool, rule_file, WELL | silent, fires)
+
+
 @pytest.mark.parametrize("slow", ["journal", "log"])
 def test_a_slow_disk_hides_behind_no_fast_one_of_its_pod(
     promtool: str, rule_file: Path, slow: str

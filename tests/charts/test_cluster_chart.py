@@ -141,3 +141,12 @@ def test_settings_reach_the_spec() -> None:
     spec = rendered(*words, "--set=resources.requests.cpu=1").spec
     assert spec.journal_write_data and [disk.name for disk in spec.storage.disks] == ["j", "l"]
     assert spec.resources.requests == {"cpu": "1", "memory": "256Mi"}
+
+
+def test_values_that_are_the_charts_or_its_parents_are_in_no_spec() -> None:
+    added = "team=storage"
+    own = (f"--set=labels.{added}", f"--set=annotations.{added}", "--set=nameOverride=other")
+    tree = only(render(CLUSTER, f"--set=global.{added}", *own), "BookieCluster")
+    assert tree["spec"] == only(render(CLUSTER), "BookieCluster")["spec"]
+    assert tree["metadata"]["labels"]["team"] == "storage"
+    assert tree["metadata"]["annotations"] == {"team": "storage"}

@@ -51,6 +51,8 @@ USED_CLUSTER_WIDE: Final = {
     ("storage.k8s.io", "storageclasses"): "get list",
     ("storage.k8s.io", "csidrivers"): "get",
 }
+WHOLE: Final = "ops-demo-bookie-operator"
+"""Name of what is not in a namespace."""
 NEVER: Final = ("pods/exec", "persistentvolumes", "namespaces")
 EVERYTHING: Final = (
     "--set=metrics.podMonitor.enabled=true",
@@ -110,6 +112,57 @@ def test_lint_finds_nothing(values: tuple[str, ...]) -> None:
 def test_every_option_renders() -> None:
     kinds = {tree["kind"] for tree in render(OPERATOR, *EVERYTHING)}
     assert kinds >= {"PodMonitor", "PrometheusRule", "NetworkPolicy", "Role", "Service", "Job"}
+
+
+ON_NODES: Final[dict[str, Any]] = {
+    "nodeSelector": {"disk": "fast"},
+    "tolerations": [{"key": "storage", "operator": "Exists"}],
+    "imagePullSecrets": [{"name": "registry"}],
+}
+"""Without these a pod comes up nowhere, where nodes or images are not for everybody."""
+OF_THE_OPERATOR: Final[dict[str, Any]] = ON_NODES | {
+    "priorityClassName": "storage",
+    "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
+}
+
+
+def pod_of(kind: str, values: dict[str, Any]) -> Object:
+    given = (f"--set-json={name}={json.dumps(value)}" for name, value in values.items())
+    template: Object = only(render(OPERATOR, *given), kind)["spec"]["template"]
+    return template
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"), [("Deployment", OF_THE_OPERATOR), ("Job", ON_NODES)], ids=str
+)
+def test_what_values_say_of_pods_is_in_them(kind: str, values: dict[str, Any]) -> None:
+    """The Job is the check before an uninstall, which waits in vain where it cannot run."""
+    assert values.items() <= pod_of(kind, values)["spec"].items()
+
+
+def test_what_values_add_to_the_operators_pod_is_in_it() -> None:
+    added = {"podLabels": {"team": "storage"}, "podAnnotations": {"scrape": "yes"}}
+    sizes = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "1Gi"}}
+    more = {"extraArgs": ["--page-port=0"], "extraEnv": [{"name": "A", "value": "b"}]}
+    pod = pod_of("Deployment", {**added, **more, "resources": sizes, "verbose": True})
+    [container] = pod["spec"]["containers"]
+    assert added["podLabels"].items() <= pod["metadata"]["labels"].items()
+    assert pod["metadata"]["annotations"] == added["podAnnotations"]
+    assert container["args"][-2:] == ["--verbose", *more["extraArgs"]]
+    assert (container["env"][-1:], container["resources"]) == (more["extraEnv"], sizes)
+
+
+def test_the_operators_own_network_policy_has_the_ports_and_peers_of_its_values() -> None:
+    ports = {"apiServerPorts": [6443], "metadataPorts": [2181, 2281]}
+    peers = [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]
+    value = {"enabled": True, "metricsFrom": peers, **ports}
+    objects = render(OPERATOR, f"--set-json=networkPolicy={json.dumps(value)}")
+    spec = only(objects, "NetworkPolicy")["spec"]
+    [scrapes], [names_asked, anywhere, _bookies] = spec["ingress"], spec["egress"]
+    assert scrapes["from"] == peers and "to" not in anywhere
+    assert [one["port"] for one in anywhere["ports"]] == [6443, 2181, 2281]
+    asked = {(one["port"], one["protocol"]) for one in names_asked["ports"]}
+    assert asked == {(53, "UDP"), (53, "TCP")}
 
 
 @pytest.mark.parametrize("typo", ["imgae.tag=1", "image.tga=1", "rbac.nods=true", "replica=2"])
@@ -233,6 +286,14 @@ def test_named_namespaces_need_nothing_cluster_wide() -> None:
     objects = render(OPERATOR, *words)
     names = {role["metadata"]["name"] for role in of_kind(objects, "ClusterRole")}
     assert names == {"ops-demo-bookie-operator-uninstall-check"}
+
+
+def test_what_issuers_of_the_whole_cluster_take_needs_no_other_right_to_it() -> None:
+    off = ("--set=rbac.nodes=false", "--set=rbac.storage=false", "--set=watchNamespaces={one}")
+    objects = render(OPERATOR, *off, "--set=rbac.certManager=true")
+    [role] = [one for one in of_kind(objects, "ClusterRole") if one["metadata"]["name"] == WHOLE]
+    assert granted(role) == {("cert-manager.io", "clusterissuers"): {"get"}}
+    assert [one["roleRef"]["name"] for one in of_kind(objects, "ClusterRoleBinding")] == [WHOLE]
 
 
 def test_named_namespaces_are_the_only_ones_watched() -> None:
