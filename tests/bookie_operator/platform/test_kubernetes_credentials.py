@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from bookie.ids import BookieId
 from bookie.tls.principals import Principal, Role
-from bookie_operator.errors import ForbiddenError, NameTakenError
+from bookie_operator.errors import ForbiddenError, LocalError, NameTakenError
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.tls import TlsMode, TlsStatus
@@ -39,6 +39,7 @@ from bookie_operator.platform.kubernetes.api import (
 from bookie_operator.platform.kubernetes.credentials import DIRECTORY, secret_name
 from bookie_operator.platform.kubernetes.jobs import job_manifest
 from bookie_operator.platform.kubernetes.platform import KubernetesPlatform
+from bookie_operator.platform.kubernetes.secret_reads import LOOKED_FOR, SecretReads
 from cryptography import x509
 from fake_controllers import secrets_of
 from fake_platform import FakeControl
@@ -127,6 +128,50 @@ async def test_without_a_place_for_it_the_operator_keeps_no_key() -> None:
     for _ in range(2):
         await lab.platform.certificates(lab.cluster, [B0])
     assert lab.platform.credentials is None
+
+
+async def test_credentials_that_could_not_be_put_into_their_folder_are_put_there_later(
+    tmp_path: Path,
+) -> None:
+    lab, in_the_way = secure(), tmp_path / "fleet"
+    platform = KubernetesPlatform(
+        lab.api, lab.cluster, clock=lambda: lab.api.now, credentials=tmp_path
+    )
+    view = await platform.certificates(lab.cluster, [])
+    await platform.certify(FIRST)
+    [own] = [one for one in view.hosts if one.role is Role.OPERATOR]
+    signer = (await platform.certificates(lab.cluster, [])).authorities.signing
+    assert signer is not None
+    await platform.certify(IssueCertificate(own, (), 900 * DAY, signer.fingerprint, "new"))
+    in_the_way.write_text("")
+    with pytest.raises(LocalError, match="cannot be written"):
+        await platform.certificates(lab.cluster, [])
+    assert platform.credentials is None
+    in_the_way.unlink()
+    await platform.certificates(lab.cluster, [])
+    assert platform.credentials is not None and (platform.credentials / "tls.key").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("passed", "is_asked"),
+    [
+        (timedelta(), False),
+        (LOOKED_FOR - timedelta(seconds=1), False),
+        (LOOKED_FOR, True),
+        (-timedelta(hours=1), True),
+    ],
+)
+async def test_a_secret_is_read_again_after_a_while_and_after_the_clock_went_back(
+    passed: timedelta, is_asked: bool
+) -> None:
+    lab = secure()
+    reads = SecretReads(lab.api, lambda: lab.api.now)
+    assert await reads.get("demo-ca") is None
+    lab.api.put(SECRET, {"metadata": {"name": "demo-ca"}})
+    lab.api.now += passed
+    assert (await reads.get("demo-ca") is not None) is is_asked
+    reads.forget("demo-ca")
+    assert await reads.get("demo-ca") is not None
 
 
 @pytest.mark.parametrize("spoilt", ["tls.crt", "tls.key", "ca.crt"])

@@ -649,6 +649,22 @@ async def test_a_tasks_status_is_published(lab: Lab) -> None:
     assert (await lab.platform.tasks())[0].status == status
 
 
+async def test_a_tasks_status_is_published_though_the_task_was_bound_since_it_was_read(
+    lab: Lab,
+) -> None:
+    """In the pass that sees it first: else its job would wait for the next one."""
+    put_task(lab, "audit")
+    await lab.reach_metadata()
+    await lab.platform.bookies()
+    [task] = await lab.platform.tasks()
+    before = task.metadata.resource_version
+    assert not await lab.platform.settle(lab.cluster, ClusterStatus())
+    assert lab.api.the(TASK, "audit")["metadata"]["resourceVersion"] != before
+    status = TaskStatus(phase=TaskPhase.RUNNING, target="demo-audit-1")
+    await lab.platform.publish_task(task.model_copy(update={"status": status}))
+    assert (await lab.platform.tasks())[0].status == status
+
+
 async def test_a_task_made_again_under_a_name_gets_no_status_of_the_one_before(lab: Lab) -> None:
     put_task(lab, "once", type="audit")
     [task] = await lab.platform.tasks()

@@ -4,11 +4,11 @@ import asyncio
 import random
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import pytest
 from bookie.errors import BookieError, UnavailableError
-from bookie_operator.platform.kubernetes.api import CONFIG_MAP, LEASE, Api
+from bookie_operator.platform.kubernetes.api import CONFIG_MAP, LEASE, Api, Object
 from bookie_operator.platform.kubernetes.lease import (
     DURATION_S,
     MARGIN_S,
@@ -127,6 +127,15 @@ def test_a_lease_of_another_is_not_released(api: FakeApi, time: Time) -> None:
     assert api.the(LEASE, "operator")["spec"]["holderIdentity"] == "a"
 
 
+def test_a_lease_that_names_another_by_now_is_left_to_it(api: FakeApi, time: Time) -> None:
+    mine, third = candidate(api, "a", time), candidate(api, "c", time)
+    run(mine.renew())
+    api.edit(LEASE, "operator", lambda one: one["spec"].update(holderIdentity="b"))
+    run(mine.release())
+    assert api.the(LEASE, "operator")["spec"]["holderIdentity"] == "b"
+    assert not mine.held_s and not run(third.renew())
+
+
 def test_who_made_the_object_does_not_give_away_what_another_holds(time: Time) -> None:
     api = FakeApi()
     maker, third = candidate(api, "a", time), candidate(api, "c", time)
@@ -207,12 +216,24 @@ def test_two_never_hold_it_at_once(seed: int) -> None:
 # What writes under it
 
 
-def test_writes_are_refused_without_the_lease(api: FakeApi, time: Time) -> None:
-    lease = candidate(api, "a", time)
-    leased = LeaseGuard(api, lease)
+Write = Callable[[Api, Object], Coroutine[Any, Any, Any]]
+WRITES: Final[dict[str, Write]] = {
+    "create": lambda api, _found: api.create(CONFIG_MAP, BODY),
+    "apply": lambda api, found: api.apply(CONFIG_MAP, found),
+    "replace_status": lambda api, found: api.replace_status(
+        CONFIG_MAP, "b", {}, version=found["metadata"]["resourceVersion"]
+    ),
+    "delete": lambda api, found: api.delete(CONFIG_MAP, found),
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_writes_are_refused_without_the_lease(api: FakeApi, time: Time, write: str) -> None:
+    found = api.put(CONFIG_MAP, {"metadata": {"name": "b"}, "data": {}})
+    leased = LeaseGuard(api, candidate(api, "a", time))
     with pytest.raises(UnavailableError, match="does not hold the lease"):
-        run(leased.create(CONFIG_MAP, BODY))
-    assert run(leased.get(CONFIG_MAP, "a")) is None and run(leased.list(CONFIG_MAP)) == []
+        run(WRITES[write](leased, found))
+    assert run(leased.get(CONFIG_MAP, "b")) == found and run(leased.list(CONFIG_MAP)) == [found]
 
 
 async def test_every_write_goes_through_while_it_is_held(api: FakeApi, time: Time) -> None:
@@ -229,17 +250,26 @@ async def test_every_write_goes_through_while_it_is_held(api: FakeApi, time: Tim
     assert await leased.delete(CONFIG_MAP, replaced) and leased.namespace == api.namespace
 
 
-async def test_what_is_under_way_is_given_up_when_the_lease_ends(api: FakeApi, time: Time) -> None:
+class Hangs(FakeApi):
+    """Answers no write."""
+
+    async def wait(self, *_: Any, **__: Any) -> Any:
+        await asyncio.Event().wait()
+
+    create = apply = replace_status = delete = wait
+
+
+@pytest.mark.parametrize("write", WRITES)
+async def test_what_is_under_way_is_given_up_when_the_lease_ends(
+    api: FakeApi, time: Time, write: str
+) -> None:
     lease = candidate(api, "a", time)
     await lease.renew()
-
-    class Hangs(FakeApi):
-        async def create(self, *_: Any) -> None:
-            await asyncio.Event().wait()
-
+    found = api.put(CONFIG_MAP, {"metadata": {"name": "b"}})
     time.now += HELD_S - 0.01
-    with pytest.raises(UnavailableError, match="the lease ended"):
-        await LeaseGuard(Hangs(), lease).create(CONFIG_MAP, BODY)
+    async with asyncio.timeout(10):
+        with pytest.raises(UnavailableError, match="the lease ended"):
+            await WRITES[write](LeaseGuard(Hangs(), lease), found)
 
 
 # Waiting and keeping

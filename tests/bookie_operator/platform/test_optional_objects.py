@@ -31,3 +31,19 @@ async def test_what_could_not_be_taken_away_is_once_that_may_be(
     api.allow_all()
     assert not await objects.settle(wanted, CLUSTER)
     assert [one["metadata"]["name"] for one in api.all(SERVICE)] == ["a"] * len(wanted)
+
+
+async def test_what_changes_while_it_is_to_be_taken_away_goes_with_the_next_pass() -> None:
+    api = FakeApi()
+    objects = OptionalObjects(api, Keeper(api), SERVICE, names.EXTERNAL)
+    assert not await objects.settle([service("a"), service("b")], CLUSTER)
+
+    def change() -> None:
+        """Between the look and the deletion, once."""
+        api.after_call = lambda: None
+        api.edit(SERVICE, "a", lambda one: one["metadata"].update(annotations={"by": "others"}))
+
+    api.after_call = change
+    assert not await objects.settle([], CLUSTER)
+    assert [one["metadata"]["name"] for one in api.all(SERVICE)] == ["a"]
+    assert not await objects.settle([], CLUSTER) and not api.all(SERVICE)

@@ -14,7 +14,12 @@ from bookie_operator.plan.planner import plan
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import Object
 from bookie_operator.platform.kubernetes.nodes import Node
-from bookie_operator.platform.kubernetes.view import bookies_of, moment, waiting_reason
+from bookie_operator.platform.kubernetes.view import (
+    bookies_of,
+    kept_claims_of,
+    moment,
+    waiting_reason,
+)
 from fake_api import stamp
 from operator_scenes import cluster, observed
 
@@ -253,6 +258,17 @@ def test_volumes_kept_from_a_bookie_that_left_are_nobodys() -> None:
     kept = claim()
     kept["metadata"]["labels"] |= {names.RETAINED_LABEL: "true"}
     assert not seen(claims=[kept])
+
+
+def test_kept_volumes_are_listed_by_their_bookie_until_somebody_deletes_them() -> None:
+    kept = [claim(disk) for disk in ("ledger-1", "journal", "ledger-0")]
+    for one in kept:
+        one["metadata"]["labels"] |= {names.RETAINED_LABEL: "true"}
+    going = claim("ledger-2", deletionTimestamp=ago(1))
+    going["metadata"]["labels"] |= {names.RETAINED_LABEL: "true"}
+    nobodys = {"metadata": {"name": "x", "labels": {names.RETAINED_LABEL: "true"}}}
+    listed = tuple(f"demo-bookie-0-{disk}" for disk in ("journal", "ledger-0", "ledger-1"))
+    assert kept_claims_of([*kept, going, nobodys, claim("ledger-3")]) == {B0: listed}
 
 
 def test_a_set_without_pods_and_volumes_is_a_bookie_still() -> None:

@@ -49,8 +49,11 @@ async def test_a_clock_that_goes_back_keeps_nobody_from_being_asked() -> None:
     assert await asked(api, warnings, after=PATIENCE) == {"it": f"FailedCreate: {WHY}"}
 
 
-async def test_it_is_asked_again_only_after_a_while() -> None:
+@pytest.mark.parametrize("why", ["", "a webhook is away"])
+async def test_it_is_asked_again_only_after_a_while_also_where_that_is_refused(why: str) -> None:
     api = FakeApi()
+    if why:
+        api.refuse("list", EVENT, why)
     warnings = Warnings(api, lambda: api.now)
     for _ in range(31):
         await asked(api, warnings, after=timedelta(seconds=1))
