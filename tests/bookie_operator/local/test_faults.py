@@ -9,6 +9,7 @@ from bookie_operator.errors import LocalError
 from bookie_operator.local.faults import replace_disk, swap_disks, wipe_disk
 from bookie_operator.observed import Volume
 from bookie_operator.plan.actions import template_of
+from bookie_operator.platform import folders as module
 from bookie_operator.platform.folders import LocalFolders, held, write_json
 from bookie_operator.platform.kubelet import Record, record_tree
 from bookie_operator.platform.processes import identify
@@ -17,7 +18,7 @@ from fake_processes import pausing, until
 from operator_scenes import cluster
 
 pytestmark = pytest.mark.process
-B0 = BookieId("bookie-0")
+B0, B1 = BookieId("bookie-0"), BookieId("bookie-1")
 
 
 def openings(path: Path) -> int:
@@ -43,6 +44,26 @@ def test_a_disk_is_not_swapped_with_itself(tmp_path: Path) -> None:
     with pytest.raises(LocalError, match=r"bookie-0\.ledger-0 twice"):
         swap_disks(folders, (B0, "ledger-0"), (B0, "ledger-0"), grace_s=1)
     assert folders.volume(B0, "ledger-0").is_dir()
+
+
+@pytest.mark.parametrize("other", [B0, B1])
+@pytest.mark.parametrize("order", [(B0, B1), (B1, B0)])
+def test_disks_are_swapped_under_the_locks_of_both_bookies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: BookieId, order: tuple[BookieId, ...]
+) -> None:
+    """Who has one of them may be starting that bookie."""
+    monkeypatch.setattr(module, "BOOKIE_LOCK_WAIT_S", 0.0)
+    folders = LocalFolders(tmp_path)
+    folders.make()
+    first, second = ((bookie_id, "ledger-0") for bookie_id in order)
+    for bookie_id in order:
+        create_volume(folders, bookie_id, "ledger-0", size="1Gi")
+    (folders.volume(*first) / "of-the-first").touch()
+    with held(folders.bookie(other) / "lock"), pytest.raises(LocalError, match="held by another"):
+        swap_disks(folders, first, second, grace_s=0)
+    assert (folders.volume(*first) / "of-the-first").exists()
+    swap_disks(folders, first, second, grace_s=0)
+    assert (folders.volume(*second) / "of-the-first").exists()
 
 
 async def test_a_bookie_that_is_started_while_its_lock_is_waited_for_is_stopped_as_well(

@@ -118,13 +118,16 @@ def test_one_thing_that_is_lacking_is_enough(facts: dict[str, Any], word: str) -
     assert len(missing) == bool(word) and word in "".join(missing)
 
 
-@pytest.mark.parametrize("moment", [REACHED_AT, time.time() + 3600], ids=["past", "clock set back"])
+@pytest.mark.parametrize(
+    "age_s", [5.0, 86400.0, -3600.0], ids=["a moment ago", "past", "clock set back"]
+)
 def test_detached_the_status_of_an_operator_before_is_not_waited_for(
-    tmp_path: Path, moment: float
+    tmp_path: Path, age_s: float
 ) -> None:
     folders = LocalFolders(tmp_path)
     folders.make()
     write_json(folders.status_file, told().as_dict())
+    moment = time.time() - age_s
     os.utime(folders.status_file, (moment, moment))
     with operator_lock(folders):
         assert up._ready(folders, os.getpid()) is None

@@ -51,6 +51,24 @@ async def test_an_operator_that_has_ended_serves_no_page(folders: LocalFolders) 
         url_of(folders)
 
 
+async def test_an_operator_without_a_page_names_none_of_the_operator_before_it(
+    folders: LocalFolders,
+) -> None:
+    port = free_port()
+    urls = []
+    for given in (port, None, port):
+        runner = await serve(folders, given)
+        with operator_lock(folders):
+            if given is None:
+                with pytest.raises(LocalError, match="--page-port"):
+                    url_of(folders)
+            else:
+                urls.append(url_of(folders))
+        if runner is not None:
+            await runner.cleanup()
+    assert urls[0] == urls[1], "the key stays"
+
+
 async def test_a_status_that_nobody_keeps_current_is_not_shown_as_current(
     folders: LocalFolders,
 ) -> None:

@@ -78,6 +78,20 @@ async def test_a_step_that_was_planned_for_other_authorities_is_not_taken(
     assert set((await certifier.certificates([BOOKIE]))[BOOKIE].trusted) == {one, two}
 
 
+@pytest.mark.parametrize("trusted", [CERTIFICATE, NEXT_CERTIFICATE])
+async def test_an_authority_that_is_not_among_the_trusted_is_given_up(
+    certifier: Certifier, vault: MemoryVault, trusted: str
+) -> None:
+    """Nobody would believe what it signed."""
+    before = vault.files[None]
+    vault.files[None] = {**before, AUTHORITIES: before[trusted]}
+    found = await certifier.authorities()
+    assert found.trouble and found.signing is None and found.coming is None
+    vault.files[None] = {**before, AUTHORITIES: before[CERTIFICATE] + before[NEXT_CERTIFICATE]}
+    found = await certifier.authorities()
+    assert not found.trouble and found.signing is not None and found.coming is not None
+
+
 @pytest.mark.parametrize("name", [KEY, CERTIFICATE, AUTHORITIES, NEXT_KEY, NEXT_CERTIFICATE])
 @pytest.mark.parametrize("signs", [True, False])
 async def test_whatever_of_an_authority_cannot_be_read_another_takes_its_place(

@@ -107,3 +107,16 @@ def test_full_events_file_is_set_aside(tmp_path: Path, monkeypatch: pytest.Monke
     folders.append_event({"reason": "second"})
     assert "second" in folders.events_file.read_text()
     assert "first" in (tmp_path / "events.old.jsonl").read_text()
+
+
+def test_of_events_those_of_the_last_two_files_are_kept_oldest_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "EVENTS_BYTES_MAX", 100)
+    folders = LocalFolders(tmp_path)
+    for number in range(40):
+        folders.append_event({"once": number})
+        kept = [event["once"] for event in folders.events()]
+        assert kept == list(range(number + 1 - len(kept), number + 1))
+        assert len(kept) == number + 1 or folders.old_events_file.stat().st_size > 100
+    assert kept[0] > 0 and len(kept) > len(folders.events_file.read_text().splitlines())

@@ -137,6 +137,29 @@ async def test_a_bookie_that_waits_for_its_next_start_is_not_one_in_plain(tmp_pa
     node.children.close()
 
 
+async def test_a_bookie_that_does_not_run_counts_as_what_it_is_to_take(tmp_path: Path) -> None:
+    node = Node(tmp_path, ends_at_once)
+    node.kubelet.ensure(node.template)
+    await until(lambda: node.process().restarts == 1 and not node.process().running)
+    for mode in ("Required", "Accepted", "Off"):
+        node.kubelet.ensure(template_of(cluster(tls={"mode": mode}).spec, B0))
+        assert not node.process().running and node.process().tls is TlsMode(mode)
+    node.children.close()
+
+
+async def test_a_bookie_that_left_and_comes_back_is_started(node: Node) -> None:
+    node.kubelet.ensure(node.template)
+    before = node.identity()
+    node.kubelet.hold(B0)
+    send(before, signal.SIGKILL)
+    wait_gone(before, 10)
+    await until(lambda: not node.process().running)
+    node.kubelet.forget(B0)
+    assert node.kubelet.bookies()[B0].process is None
+    node.kubelet.ensure(node.template)
+    assert node.process().running and node.identity() != before
+
+
 @pytest.mark.parametrize(("row", "wait"), [(1, None), (2, 1), (3, 2), (5, 8), (50, 60)])
 def test_back_off_doubles_up_to_a_minute(row: int, wait: float | None) -> None:
     from bookie_operator.observed import Exit

@@ -125,6 +125,26 @@ async def test_two_calls_at_once_start_one_process(
     await platform.close()
 
 
+async def test_what_was_planned_for_another_process_is_done_to_none(
+    platform: LocalPlatform,
+) -> None:
+    running, template = await start(platform), template_of(LATER.spec, B0)
+    gone = f"{running.instance}1"
+    volumes = (await platform.bookies())[B0].volumes
+    uids = tuple((disk, one.uid) for disk, one in volumes.items())
+    for keeps in (True, False):
+        with pytest.raises(PreconditionError, match=f"planned for {gone}"):
+            await platform.restart_bookie(template, instance=gone, keeps_settings=keeps)
+    with pytest.raises(PreconditionError, match=f"planned for {gone}"):
+        await platform.replace_bookie(ReplaceBookie(B0, uids, gone, is_node_lost=False))
+    with pytest.raises(PreconditionError, match=f"planned for {gone}"):
+        await platform.remove_bookie(RemoveBookie(B0, gone, delete_volumes=True))
+    after = (await platform.bookies())[B0]
+    assert after.process is not None and after.process.instance == running.instance
+    assert after.volumes == volumes
+    await remove(platform, delete_volumes=True)
+
+
 async def test_an_operator_leaves_when_a_start_of_a_cancelled_pass_is_on_record(
     slow: tuple[SlowDisk, LocalPlatform, asyncio.Task[bool]], tmp_path: Path
 ) -> None:
@@ -340,6 +360,22 @@ async def test_a_task_with_the_name_of_one_that_was_deleted_begins_anew(
     await platform.publish_task(task.model_copy(update={"status": ended}))
     await platform.delete_task("look", uid="")
     (folder / "look.yaml").write_text(LOOK)
+    assert [task.status.phase for task in await platform.tasks()] == [TaskPhase.PENDING]
+
+
+async def test_a_task_that_is_handed_in_again_has_no_status_of_one_whose_file_was_deleted(
+    platform: LocalPlatform, tmp_path: Path
+) -> None:
+    """As a person does it, who is told to: the status lies there still."""
+    folders, asked = LocalFolders(tmp_path), tmp_path / "asked.yaml"
+    folders.make()
+    asked.write_text(LOOK)
+    file = store_task(folders, load_task(asked))
+    [task] = await platform.tasks()
+    ended = TaskStatus(phase=TaskPhase.SUCCEEDED)
+    await platform.publish_task(task.model_copy(update={"status": ended}))
+    file.unlink()
+    store_task(folders, load_task(asked))
     assert [task.status.phase for task in await platform.tasks()] == [TaskPhase.PENDING]
 
 

@@ -16,6 +16,7 @@ from bookie_operator.platform.processes import (
     exit_reason,
     identify,
     is_alive,
+    own_environment,
     send,
     stop,
     wait_gone,
@@ -113,3 +114,9 @@ async def test_what_a_person_exported_reaches_no_bookie(
         await woken.wait()
     assert children.exit_code(process) == 0
     assert log.read_text() == "None kept\n"
+
+
+def test_no_setting_of_a_bookie_that_a_person_has_exported_reaches_one() -> None:
+    theirs = dict.fromkeys(("BOOKIE_METADATA", "BOOKIE_TLS__MODE", "BOOKIE_PORTS__RUN"), "x")
+    ours = {"PATH": "/bin", "HOME": "/", "A_BOOKIE_OF_MINE": "x", "bookie_x": "x"}
+    assert own_environment({**theirs, **ours}) == ours

@@ -1,0 +1,41 @@
+"""The embedded ZooKeeper of a local fleet: who comes next finds it, and its address stays."""
+
+import asyncio
+from pathlib import Path
+from typing import Final
+
+import pytest
+from bookie.errors import UnavailableError
+from bookie_operator.platform.embedded import EmbeddedStore
+from bookie_operator.platform.folders import LocalFolders
+
+pytestmark = pytest.mark.process
+START_S: Final = 90.0
+
+
+async def url_of(store: EmbeddedStore) -> str:
+    async with asyncio.timeout(START_S):
+        while True:
+            try:
+                return await store.url()
+            except UnavailableError as error:
+                assert "is starting" in str(error)
+
+
+async def test_its_address_stays_the_same_for_the_next_operator_and_after_a_stop(
+    tmp_path: Path,
+) -> None:
+    """Settings of bookies name it."""
+    folders = LocalFolders(tmp_path)
+    folders.make()
+    first, second, third = (EmbeddedStore(folders) for _ in range(3))
+    try:
+        url = await url_of(first)
+        await first.close()
+        assert await second.url() == url, "it runs on"
+        await asyncio.to_thread(second.stop)
+        await asyncio.to_thread(first.stop)  # collects what it had started
+        assert await url_of(third) == url
+    finally:
+        await third.close()
+        await asyncio.to_thread(third.stop)
