@@ -196,7 +196,9 @@ async def test_a_wrong_spec_is_a_condition_and_told_once() -> None:
     life = await serving()
     life.lab.api.edit(CLUSTER, "demo", make_invalid)
     await life.until(lambda: is_invalid(life))
+    written = life.lab.api.calls.count(("update", "BookieCluster", "demo"))
     await life.go_on(5 * FAILED_TICK_S)
+    assert life.lab.api.calls.count(("update", "BookieCluster", "demo")) == written > 0
     [told] = life.events("InvalidSpec")
     assert told["count"] == 1 and "replicas" in told["message"]
     assert len(life.lab.api.all(POD)) == 4, "what ran runs on (and the audit's pod lies there)"

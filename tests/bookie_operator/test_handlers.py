@@ -25,11 +25,14 @@ from bookie_operator.platform.kubernetes.api import (
     CLAIM,
     CLUSTER,
     POD,
+    SERVICE,
     STATEFUL_SET,
     TASK,
     Kind,
     NotServedError,
+    Object,
 )
+from bookie_operator.platform.kubernetes.names import CLUSTER_LABEL
 from kubernetes_lab import Lab
 from operator_scenes import at
 from virtual_time import clock, in_virtual_time
@@ -39,9 +42,11 @@ class FakeFleet(Fleet):
     """Runs until it is stopped, cancelled, or breaks as told."""
 
     breaks: BaseException | None = None
+    told: list[tuple[Kind, str, bool]]
+    """Kept objects of which a watch has told, and whether they are gone."""
 
     async def run(self, is_stopped: Callable[[], bool]) -> None:
-        self.is_woken = asyncio.Event()
+        self.is_woken, self.told = asyncio.Event(), []
         breaks, FakeFleet.breaks = FakeFleet.breaks, None
         if breaks is not None:
             raise breaks
@@ -49,6 +54,9 @@ class FakeFleet(Fleet):
 
     def wake(self) -> None:
         self.is_woken.set()
+
+    def noticed(self, kind: Kind, thing: Object, *, is_gone: bool) -> None:
+        self.told.append((kind, thing["metadata"]["name"], is_gone))
 
 
 class FakeOperator(Operator):
@@ -77,6 +85,23 @@ async def test_an_event_wakes_its_own_fleet_only() -> None:
     operator.wake("fleet", "demo")
     await running
     assert not operator.fleets
+
+
+@pytest.mark.parametrize(("type_", "is_gone"), [("ADDED", False), (None, False), ("DELETED", True)])
+async def test_what_a_watch_tells_of_a_kept_object_goes_to_its_own_fleet(
+    type_: str | None, is_gone: bool
+) -> None:
+    """None: of what was there when the watch began."""
+    operator = operator_of(Lab())
+    running = await begin(operator)
+    [fleet] = operator.fleets.values()
+    assert isinstance(fleet, FakeFleet)
+    for of, space in (("demo", "fleet"), ("other", "fleet"), ("demo", "elsewhere")):
+        thing = {"metadata": {"name": of, "labels": {CLUSTER_LABEL: of}}}
+        operator.noticed(space, SERVICE, {"type": type_, "object": thing})  # type: ignore[typeddict-item]
+    operator.noticed("fleet", SERVICE, {"type": type_, "object": {"metadata": {}}})  # type: ignore[typeddict-item]
+    assert fleet.told == [(SERVICE, "demo", is_gone)]
+    running.cancel()
 
 
 @in_virtual_time

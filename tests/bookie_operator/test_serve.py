@@ -6,6 +6,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 from bookie.errors import BookieError
+from bookie_operator import serve
+from bookie_operator.metrics import OperatorMetrics
 from bookie_operator.platform.kubernetes import lease
 from bookie_operator.platform.kubernetes.api import CLUSTER, LEASE
 from bookie_operator.serve import run
@@ -18,8 +20,9 @@ WAIT_S = 60.0
 class Operator:
     """One process over a server in memory, as soon as it watches."""
 
-    def __init__(self, leases: FakeApi) -> None:
+    def __init__(self, leases: FakeApi, metrics: OperatorMetrics) -> None:
         self.leases = leases
+        self.metrics = metrics
         self.stop = asyncio.Event()
         self.work = asyncio.ensure_future(
             run(namespaces=(), port=0, stop=self.stop, lease_path="ops/operators")
@@ -29,6 +32,11 @@ class Operator:
     def holder(self) -> str:
         """Whom the lease names."""
         return str(self.leases.the(LEASE, "operators")["spec"]["holderIdentity"])
+
+    @property
+    def says_that_it_leads(self) -> bool:
+        """By the figure that an alert asks for."""
+        return self.metrics.registry.get_sample_value("bookie_operator_leads") == 1
 
     async def ended(self) -> None:
         async with asyncio.timeout(WAIT_S):
@@ -57,10 +65,12 @@ async def operating(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Operator]:
         if asked.verb == "watch" and asked.target.kind == CLUSTER:
             is_watching.set()
 
+    metrics = OperatorMetrics()
+    monkeypatch.setattr(serve, "OperatorMetrics", lambda: metrics)
     server.hear = hear
     async with server.serving():
         with as_kubeconfig(server.url):
-            one = Operator(leases)
+            one = Operator(leases, metrics)
             async with asyncio.timeout(WAIT_S):
                 await is_watching.wait()
             try:
@@ -72,10 +82,10 @@ async def operating(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Operator]:
 
 async def test_who_ends_gives_the_lease_to_the_next_one_at_once(operator: Begun) -> None:
     async with operator as one:
-        assert one.holder == "operator-a"
+        assert one.holder == "operator-a" and one.says_that_it_leads
         one.stop.set()
         await one.ended()
-        assert one.holder == ""
+        assert one.holder == "" and not one.says_that_it_leads
 
 
 async def test_who_lost_the_lease_ends_with_an_error_and_gives_nothing_away(
@@ -88,3 +98,4 @@ async def test_who_lost_the_lease_ends_with_an_error_and_gives_nothing_away(
             await one.ended()
         one.leases.allow_all()
         assert one.holder == "operator-a" and one.stop.is_set()
+        assert not one.says_that_it_leads

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from bookie_operator.errors import ManifestError
 from bookie_operator.model.manifest import parse
-from bookie_operator.model.task import BookieTask, TaskType
+from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskType
+from operator_scenes import at
 
 LOSS = {"type": "accept-loss", "ledger": 7, "reason": "power cut", "approvedBy": "ann"}
 
@@ -101,3 +102,11 @@ def test_decommission_is_told_what_to_do_instead() -> None:
 
 def test_another_type_is_told_what_there_is() -> None:
     assert "spec.type: found 'dance', expected 'repair'" in refusal(type="dance")
+
+
+def test_a_task_that_runs_has_begun_once_whatever_it_acts_on_next() -> None:
+    begun = TaskStatus().begun("uid-1", at=at(1))
+    assert (begun.phase, begun.started_at, begun.target) == (TaskPhase.RUNNING, at(1), "uid-1")
+    assert begun.begun("uid-1", at=at(9)) is begun
+    again = begun.begun("uid-2", at=at(9))
+    assert (again.phase, again.started_at, again.target) == (TaskPhase.RUNNING, at(1), "uid-2")

@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from bookie.hosts import at_port
 from bookie_operator.errors import LocalError
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.page.serving import HEADERS, application, serve_page
+from bookie_operator.page.serving import HEADERS, FreshPage, application, serve_page
 from kubectl_lab import cluster_of
 
 KEY = "the-key"
@@ -149,6 +149,28 @@ async def test_what_the_source_said_once_is_drawn_once(source: Source) -> None:
         drawn = len(noted.threads)
         await asyncio.gather(*(client.get("/content") for _ in range(3)))
     assert len(noted.threads) == drawn
+
+
+class Fragile(list[BookieCluster]):
+    """Clusters that cannot be drawn the first time."""
+
+    is_whole = False
+
+    def __iter__(self) -> Iterator[BookieCluster]:
+        if not self.is_whole:
+            self.is_whole = True
+            raise RuntimeError("a defect")
+        return super().__iter__()
+
+
+async def test_what_could_not_be_drawn_is_drawn_when_it_is_asked_for_again(source: Source) -> None:
+    drawn = FreshPage(source)
+    source.clusters = []
+    assert "no BookieCluster" in await drawn()
+    source.clusters = Fragile([cluster_of("limbo")])
+    with pytest.raises(RuntimeError):
+        await drawn()
+    assert "bookie-1" in await drawn()
 
 
 async def test_a_source_that_fails_says_why(visitor: Visitor, source: Source) -> None:
