@@ -196,6 +196,15 @@ def test_a_program_that_an_intruder_would_like_is_found(path: str, kind: str) ->
     assert contents.Contents({kind: [path]}).forbidden("x/bookie:1")
 
 
+@pytest.mark.parametrize("mode", [0o4755, 0o2755, 0o6711])
+@pytest.mark.parametrize("path", ["bin/su", "usr/lib/helper"])
+def test_a_file_that_runs_as_its_owner_or_group_is_found_wherever_it_is(
+    path: str, mode: int
+) -> None:
+    found = contents.look([(path, mode), ("bin/cat", 0o755), ("etc/shadow", 0o640)])
+    assert found.forbidden("x/operator:1") == {"set-uid files": [path]}
+
+
 def test_shells_are_for_those_images_that_need_them() -> None:
     found = contents.look([("bin/sh", 0o755), ("bin/bash", 0o755), ("bin/su", 0o4755)])
     assert found.forbidden("x/repair:1") == {"set-uid files": ["bin/su"]}
@@ -271,6 +280,33 @@ def test_an_advisory_fails_and_silence_of_the_index_is_no_acquittal() -> None:
     good = {"name": "three", "version": "1", "vulns": []}
     found, unjudged = scan.advisories({"dependencies": [bad, unknown, good]})
     assert found == ["one 1: CVE-1, fixed in ['2']"] and unjudged == ["two"]
+
+
+JUDGED: Final = {"audit_packages": ([], []), "judge_base": ([], ""), "judge_code": []}
+"""What asks the index of packages, docker and bandit, and their answers where all is well."""
+NOT_SO: Final = {
+    "audit_packages": (["one 1: CVE-1"], []),
+    "judge_base": (["the base image has one 1"], ""),
+    "judge_code": ["a.py:1: B602"],
+}
+NOT_KNOWN: Final = {"audit_packages": ([], ["two"]), "judge_base": ([], "no docker")}
+
+
+@pytest.mark.parametrize(
+    ("answers", "code"),
+    [({}, 0), (NOT_KNOWN, 0), *(({name: answer}, 1) for name, answer in NOT_SO.items())],
+)
+def test_whatever_is_found_fails_the_scan_and_what_is_not_known_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    answers: dict[str, Any],
+    code: int,
+) -> None:
+    monkeypatch.setattr("sys.argv", ["scan.py", "--base", "debian:12"])
+    for name, answer in {**JUDGED, **answers}.items():
+        monkeypatch.setattr(scan, name, lambda *_, answer=answer: answer)
+    assert scan.main() == code
+    assert capsys.readouterr().out.count("SKIPPED") == (2 if answers == NOT_KNOWN else 0)
 
 
 @pytest.mark.parametrize(

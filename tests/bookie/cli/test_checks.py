@@ -391,6 +391,23 @@ def test_nothing_is_proven_of_a_ledger_that_does_not_exist(cli: CliLab) -> None:
     assert cli.bookie("audit", "--ledger", metadata.ledger_id).exit_code == 0
 
 
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_ledger_that_is_there_and_cannot_be_read_is_audited_as_such(
+    cli: CliLab, beside: bool
+) -> None:
+    """It does exist, and nobody knows of its copies; alone or beside one that can be read."""
+    good, bad = made(cli, 3, last=2), made(cli, 3, last=2)
+
+    async def spoil(lab: RepairLab) -> None:
+        lab.garble(bad.ledger_id)
+
+    cli.do(spoil)
+    asked = ["--ledger", bad.ledger_id, *(["--ledger", good.ledger_id] if beside else [])]
+    told = cli.bookie("audit", *asked)
+    assert told.exit_code == 4 and "does not exist" not in told.stderr
+    assert "metadata that cannot be read" in told.stdout
+
+
 def test_the_grace_of_writers_is_said_and_can_be_set(cli: CliLab) -> None:
     made(cli, 5, last=None, flush=False)
     crash(cli, 1)
