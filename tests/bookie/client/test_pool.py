@@ -311,6 +311,19 @@ async def test_no_answer_in_time_is_unreachable_and_a_silent_connection_is_cut(
     assert hasty.server.connections > before
 
 
+async def test_a_connection_that_is_silent_since_its_greeting_is_cut() -> None:
+    """What was asked before there was a connection was sent behind the greeting: to have heard that
+    is no answer."""
+    bench = await Bench(replace(QUICK, request_timeout_s=0.5)).start()
+    bench.server.script = lambda _request: None
+    assert await bench.add(b"a") is Status.UNREACHABLE
+    assert bench.server.requests, "it was sent"
+    bench.server.script = reply_to
+    await bench.until_ok()
+    assert bench.server.connections == 2
+    await bench.stop()
+
+
 async def test_a_long_poll_may_take_longer_than_the_request_timeout(hasty: Bench) -> None:
     reply = LacReply(EntryId(1), EntryId(1)).encode()
 
