@@ -2,15 +2,18 @@
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from bookie.errors import UnavailableError
 from bookie.metadata.session import (
+    ANSWERS,
     REQUESTS_IN_FLIGHT_MAX,
     ZooKeeperSession,
     ZooKeeperSettings,
 )
+from kazoo.exceptions import KazooException, RolledBackError, RuntimeInconsistency
 from virtual_time import clock, in_virtual_time
 
 
@@ -19,7 +22,7 @@ class Answer:
 
     exception = None
 
-    def __init__(self, value: str) -> None:
+    def __init__(self, value: object) -> None:
         self.value = value
 
     def rawlink(self, callback: Callable[["Answer"], None]) -> None:
@@ -55,6 +58,39 @@ async def test_s38_a_read_is_no_older_than_its_question() -> None:
 async def test_a_listing_syncs_once_for_each_session() -> None:
     assert await read(synced_in=0) == "old"  # its first read has synced: these go after that one
     assert await read(synced_in=-1) == "new"  # the session was lost since, and its promise with it
+
+
+class Changes:
+    """kazoo's transaction, of which the server has refused the change at `place` for `cause`."""
+
+    def __init__(self, place: int, cause: KazooException) -> None:
+        self.place, self.cause, self.made = place, cause, 0
+
+    def create(self, _path: str) -> None:
+        self.made += 1
+
+    def commit_async(self) -> Answer:
+        before = [RolledBackError()] * self.place
+        behind = [RuntimeInconsistency()] * (self.made - self.place - 1)
+        return Answer([*before, self.cause, *behind])
+
+
+@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize("cause", [one() for one in ANSWERS], ids=lambda one: type(one).__name__)
+async def test_of_several_changes_the_one_that_was_refused_says_why(
+    cause: KazooException, place: int
+) -> None:
+    """Those before it say that they were rolled back, which is no answer: a caller that looks again
+    after a lost race would take the store for one that is away."""
+    session = ZooKeeperSession("nowhere:1", settings=ZooKeeperSettings())
+    session._client = SimpleNamespace(connected=True, transaction=lambda: Changes(place, cause))
+
+    def fill(changes: Changes) -> None:
+        for path in ("/a", "/b", "/c"):
+            changes.create(path)
+
+    with pytest.raises(type(cause)):
+        await session.transact(fill)
 
 
 class Unanswered(Answer):
