@@ -95,6 +95,26 @@ def test_length_is_read_when_nothing_had_to_be_written_back() -> None:
     assert not [effect for effect in lab.sent if isinstance(effect, AddRun)]
 
 
+@pytest.mark.parametrize(
+    ("quorums", "former", "last", "holders"),
+    [
+        ((3, 3, 2), (0, 1, 2), (3, 4, 5), (0, 1, 2)),
+        ((2, 2, 2), (0, 1), (2, 1), (0,)),
+        ((4, 2, 2), (0, 1, 2, 3), (0, 4, 5, 3), (1, 2)),
+    ],
+)
+def test_the_length_is_asked_of_who_has_the_last_entry(
+    quorums: tuple[int, int, int],
+    former: tuple[int, ...],
+    last: tuple[int, ...],
+    holders: tuple[int, ...],
+) -> None:
+    """A writer has changed its ensemble and written nothing more: the last fragment is empty."""
+    lab = RecoveryLab(ledger(*quorums, (0, former), (2, last)))
+    lab.put(1, *holders)
+    assert done(lab).metadata.length == 2 * len(PAYLOAD)
+
+
 def test_the_length_of_one_member_is_enough() -> None:
     """The others may be down: each would cost the time-out of a read."""
     lab = RecoveryLab(ledger(3, 3, 2, (0, (0, 1, 2)), (2, (0, 1, 3))))
