@@ -227,6 +227,28 @@ def test_is_stalled_without_an_ack_quorum_of_reachable_members() -> None:
     assert cluster.acked == -1
 
 
+@pytest.mark.parametrize(
+    ("quorums", "stored", "is_stalled"),
+    [
+        ((3, 3, 2), (), False),
+        ((3, 3, 2), ("b1",), False),
+        ((3, 3, 3), ("b1",), True),
+        ((3, 3, 3), ("b1", "b2"), True),
+        ((4, 4, 3), ("b1", "b2"), False),
+        ((4, 4, 3), ("b3",), False),
+    ],
+)
+def test_members_that_have_stored_a_run_count_as_those_that_may_yet(
+    quorums: tuple[int, int, int], stored: Sequence[str], is_stalled: bool
+) -> None:
+    cluster = Cluster.of(*quorums)
+    cluster.append(b"a")
+    for member in stored:
+        cluster.answer(member)
+    cluster.answer("b0", Status.UNREACHABLE)
+    assert cluster.writer.is_stalled is is_stalled
+
+
 def test_readmits_a_member_without_touching_metadata_and_sends_to_it_again() -> None:
     cluster = Cluster.of(2, 2, 2)
     cluster.append(b"a")
