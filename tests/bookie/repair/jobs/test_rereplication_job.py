@@ -258,6 +258,18 @@ async def test_the_mark_of_a_lost_bookies_ledger_goes_with_it(lab: LostLab) -> N
     assert result["marks"] == {"found": 1, "cleared": 1} and await lab.marked() == []
 
 
+@pytest.mark.parametrize("entries", [0, 3])
+async def test_a_mark_stays_while_its_ledger_names_who_is_gone(entries: int) -> None:
+    """Nothing is missing of an empty ledger, but what somebody writes to it would be."""
+    lab = LostLab(3)
+    await lab.start()
+    ledger = await lab.ledger(entries=entries, last=entries - 1)
+    await lab.lose()
+    await lab.mark(ledger.ledger_id, LOST)
+    assert (await lab.run())["marks"]["cleared"] == 0
+    assert await lab.marked() == [ledger.ledger_id]
+
+
 async def test_a_mark_stays_while_its_ledger_lacks_a_copy(lab: LostLab) -> None:
     ledger = await lab.ledger(entries=10, last=9)
     for number in range(3):
