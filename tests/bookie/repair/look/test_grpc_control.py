@@ -17,7 +17,7 @@ from bookie.metadata.store import ADMIN_ENDPOINT, BookieInfo, Endpoint, Metadata
 from bookie.protocol.availability import EMPTY, EntrySet
 from bookie.protocol.ledger import Fragment, LedgerMetadata, LedgerState
 from bookie.protocol.status import Status
-from bookie.repair.look.bookie_control import BookieControl
+from bookie.repair.look.bookie_control import BookieControl, Marks
 from bookie.repair.look.grpc_control import CALLS_MAX, AdminSettings, GrpcControl
 from bookie.testing.admin_service import served_control
 from bookie.testing.certificates import Authority
@@ -95,6 +95,33 @@ async def test_marks_come_in_rising_order_over_all_pages(
     assert [(m.ledger_id, m.limbo) for m in found.marks] == [
         (2, False), (4, False), (5, True), (7, True), (9, True),
     ]  # fmt: skip
+
+
+class Going(FakeControl):
+    """The bookies go away once `pages` of marks are told."""
+
+    pages = 0
+
+    async def list_marks(self, bookie_id: BookieId) -> Marks:
+        self.pages -= 1
+        self.fleet[bookie_id].down = self.pages < 0
+        return await super().list_marks(bookie_id)
+
+
+@pytest.mark.parametrize("pages", range(4))
+async def test_marks_are_all_only_if_every_page_came(
+    fleet: FakeFleet, store: MetadataStore, pages: int
+) -> None:
+    fake = Going(fleet, store)
+    fake.pages = pages
+    for ledger_id in range(5):
+        fleet[0].mark(LedgerId(ledger_id), limbo=True)
+    async with served_control(fake, marks_per_page=2):
+        client = GrpcControl(store, settings=SETTINGS)
+        found = await client.list_marks(fleet.ids[0])
+        await client.close()
+    assert (found.status is Status.OK) is (pages == 3)
+    assert [mark.ledger_id for mark in found.marks] == list(range(min(2 * pages, 5)))
 
 
 async def test_availability_tells_entries_lac_and_absent_ledgers(
