@@ -107,6 +107,14 @@ async def test_the_members_of_now_are_asked_and_record_it(lab: RepairLab) -> Non
     assert decision.recorded_on == (lab.ids[0], lab.ids[1], lab.ids[3])
 
 
+@pytest.mark.parametrize("named", [0, 1, 4, 6])
+async def test_no_entry_is_given_up_but_the_one_that_was_named(lab: RepairLab, named: int) -> None:
+    ledger = await forgotten_tail(lab)
+    with pytest.raises(BadRequestError, match=f"entry 5 is in question, not {named}"):
+        await accept(lab, ledger, named)
+    assert (await lab.metadata(ledger.ledger_id)).state is LedgerState.IN_RECOVERY
+
+
 async def test_a_copy_that_turned_up_is_recovered_instead(lab: RepairLab) -> None:
     ledger = await forgotten_tail(lab)
     lab.write(ledger, [5], on=(1,))

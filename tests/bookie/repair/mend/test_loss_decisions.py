@@ -64,6 +64,18 @@ async def test_what_is_refused_of_one_leaves_the_others_decided(lab: RepairLab) 
     assert await state(lab, 0) is LedgerState.IN_RECOVERY
 
 
+@pytest.mark.parametrize("named", [0, 1, 4, 6])
+async def test_neither_a_decision_nor_a_look_is_about_another_entry_than_the_one_named(
+    lab: RepairLab, named: int
+) -> None:
+    await forgotten(lab, 5)
+    decided = await decide(lab, f"0@{named}")
+    seen = await outlooks(lab.cluster, parse_selector(f"0@{named}"))
+    assert decided.decided == [] and seen.seen == []
+    for refused in (decided.refused, seen.refused):
+        assert f"entry 5 is in question, not {named}" in refused[LedgerId(0)]
+
+
 async def test_nothing_is_decided_while_a_member_is_merely_away(lab: RepairLab) -> None:
     await forgotten(lab, 5, 2)
     lab.fleet[2].down = True
