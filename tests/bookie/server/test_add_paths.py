@@ -288,6 +288,21 @@ def test_a_run_says_the_highest_lac_of_its_adds_wherever_that_is(
     assert [run.frame.lac for run in gather.runs()] == [40]
 
 
+@pytest.mark.parametrize("lacs", [[-2], [-(2**63)], [-5] * 60, [-2 + n % 2 for n in range(60)]])
+@STOCK_WIRES
+def test_a_lac_that_is_none_makes_a_run_that_can_be_read_back(
+    kind: Any, make: Any, lacs: Sequence[int]
+) -> None:
+    """A client may write any number there; a run has -1 at least."""
+    adds = [Add(7, n, KEY, False, lac, b"x") for n, lac in enumerate(lacs)]
+    gather = AddGather(make(), FrameBuffers())
+    if len(adds) > 1:
+        gather.add_block(block_of(kind, make, adds))
+    else:
+        gather.add(StockAdd(L7, EntryId(0), KEY, memoryview(adds[0].body), False, False, 0))
+    assert [parse_run(run.frame.buffer).lac for run in gather.runs()] == [NO_ENTRY]
+
+
 @pytest.mark.parametrize("order", list(permutations(range(4))), ids=str)
 @STOCK_WIRES
 def test_no_add_overtakes_another_of_its_ledger(kind: Any, make: Any, order: Sequence[int]) -> None:
