@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from bookie.errors import DiskFullError, StorageError, UnavailableError
+from bookie.errors import DiskFullError, MetadataFormatError, StorageError, UnavailableError
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
 from bookie.metadata.pausing import PAUSED_NAME, read_paused, write_paused
@@ -16,7 +16,7 @@ from bookie.server.collect import Collector
 from bookie.server.first_fences import FirstFences, in_store
 from bookie.server.state import BookieState
 from bookie.testing.metadata import FaultyStore
-from storage_kit import StorageKit, run
+from storage_kit import StorageKit, ids, run
 
 MANY = 40
 MOMENTS = ("before the barrier", "behind the barrier", "behind the listing")
@@ -301,3 +301,40 @@ async def test_a_collection_that_finds_no_space_is_made_up_for_by_the_next(lab: 
     with pytest.raises(DiskFullError):
         await lab.passes(2)
     assert await lab.passes(3) == 1 and not lab.kit.held(ledger)
+
+
+@pytest.mark.parametrize("full", [0, 1])
+async def test_loss_records_that_a_full_disk_kept_go_with_the_next_collection(
+    lab: CollectLab, full: int
+) -> None:
+    """Every disk has the records of all ledgers, so one may keep those of a ledger of which
+    nothing else is left."""
+    held, storage = await lab.hold(4), lab.kit.storage
+    for ledger_id in held:
+        storage.maintenance.record_loss(ledger_id, ids((5, 7)), reason="nobody has them")
+        await lab.store.delete_ledger(ledger_id)
+    lab.kit.sim.watch(full_at_every_commit(f"ledger-{full}"))
+    with pytest.raises(DiskFullError):
+        await lab.passes(2)
+    lab.kit.sim.watch(None)
+    assert await lab.passes(3) == 4 and not storage.lossy_ledgers()
+    assert not any(directory.index.losses() for directory in storage._directories)
+
+
+def full_at_every_commit(directory: str) -> Callable[[str, Path], None]:
+    def observe(operation: str, path: Path) -> None:
+        if operation == "commit" and path.parent.name == directory:
+            raise OSError(errno.ENOSPC, "no space is left")
+
+    return observe
+
+
+async def test_what_no_listing_shows_and_nobody_can_read_does_not_go(lab: CollectLab) -> None:
+    kept, gone = await lab.hold(2)
+    lab.metadata.hidden = {kept, gone}
+    lab.store.cluster.garbled.add(kept)
+    await lab.store.delete_ledger(gone)
+    assert await lab.passes(1) == 0
+    with pytest.raises(MetadataFormatError):
+        await lab.passes(1)
+    assert lab.kit.held(kept) and lab.kit.held(gone), "it ends without any conclusion"
