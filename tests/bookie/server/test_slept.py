@@ -176,6 +176,27 @@ async def test_a_denial_behind_a_fence_is_judged_by_the_lease_as_it_is(lab: Lab)
     assert await told == (Status.NOT_READY, None)
 
 
+@pytest.mark.parametrize("phase", [Phase.SERVING, Phase.STOPPING])
+async def test_a_read_that_its_fence_came_too_late_for_gives_its_place_back(
+    lab: Lab, phase: Phase
+) -> None:
+    """Else a few lapses of the lease would leave no place for any read."""
+    asker, told = lab.run_port(), list[Status]()
+    asker.connection_made(Outbox())
+    for ledger in range(1, 21):  # more than may be under way
+        hear(asker, native_add(ledger))
+        lab.kit.pump(lambda: lab.operations._facts.are_durable(LedgerId(ledger)))  # noqa: B023
+        wish = ReadRequest(LedgerId(ledger), EntryId(5), EntryId(5), 1, KEY)
+        with lab.kit.sim.held_syncs():
+            assert lab.operations.read(asker, wish, fence=True, then=lambda s, *_: told.append(s))
+            lab.now, lab.state.phase = lab.now + LEASE_S * (phase is Phase.SERVING), phase
+        lab.kit.pump(lambda: lab.operations._facts.are_durable(LedgerId(ledger)))  # noqa: B023
+        lab.state.phase = Phase.SERVING
+        lab.state.extend_lease(lab.now + LEASE_S)
+    assert told == [Status.NOT_READY] * 20
+    assert asker.reads_under_way == asker.reply_bytes == lab.state.traffic.reply_bytes == 0
+
+
 async def test_what_a_long_poll_ends_in_is_judged_by_the_lease_as_it_is(lab: Lab) -> None:
     outbox = Outbox()
     connection = lab.stock_port()
