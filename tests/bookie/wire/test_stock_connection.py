@@ -188,6 +188,25 @@ def test_no_damage_makes_an_add_of_what_protobuf_reads_as_another(
     ) == (add.is_recovery, add.is_deferred_sync)
 
 
+@pytest.mark.parametrize("deferred", [False, True])
+@pytest.mark.parametrize("recovery", [False, True])
+@pytest.mark.parametrize("is_odd", [False, True], ids=["plain", "odd"])
+def test_an_add_means_the_same_whichever_parser_reads_it(
+    recovery: bool, deferred: bool, is_odd: bool
+) -> None:
+    """Also one that a client of another make has written: only the flag lets it through a fence,
+    and an absent one reads as the first that there is."""
+    frame = v3_add(300, 77, recovery=recovery, deferred=deferred)
+    if is_odd:  # the same message, with its parts in another order
+        message = proto.Request.FromString(frame)
+        header = proto.Request(header=message.header).SerializePartialToString()
+        frame = proto.Request(addRequest=message.addRequest).SerializePartialToString() + header
+    assert (plain_add(memoryview(frame)) is None) is is_odd
+    add = V3().parse(memoryview(frame))
+    assert isinstance(add, Add) and add[:2] == (300, 77)
+    assert (add.is_recovery, add.is_deferred_sync, add.tag) == (recovery, deferred, 1)
+
+
 @given(st.lists(st.sampled_from(V2_FRAMES), min_size=1).map(b"".join), st.data())
 def test_a_stream_cut_anywhere_is_read_the_same(stream: bytes, data: st.DataObject) -> None:
     connection, cut = StockConnection(), data.draw(st.integers(0, len(stream)))
@@ -285,6 +304,19 @@ def test_version_0_has_no_flags_and_is_answered_in_kind() -> None:
 @pytest.mark.parametrize("ids", [(-1, 0), (0, -1), (-5, -5)])
 def test_ids_below_zero_are_no_add(ids: tuple[int, int]) -> None:
     assert refused(v2_add(*ids)).outcome is Outcome.BAD_REQUEST
+
+
+BATCH_READ = struct.Struct(">Iqqqiq")
+
+
+@pytest.mark.parametrize("key", [b"", bytes(20)], ids=["plain", "fencing"])
+@pytest.mark.parametrize("ids", [(-1, 0), (0, -1), (0, -2), (-1, -1), (0, -(2**63))])
+def test_a_batch_that_begins_nowhere_is_a_bad_request(ids: tuple[int, int], key: bytes) -> None:
+    """-1 means the last entry to a single read alone."""
+    word = 0x02070000 | bool(key)
+    found = refused(v2_frame(BATCH_READ.pack(word, *ids, 9, 4, 1000) + key))
+    assert found.outcome is Outcome.BAD_REQUEST
+    assert struct.unpack_from(">qqq", found.answer, 12) == (*ids, 9)
 
 
 def test_the_largest_entry_is_taken_and_a_larger_one_answered() -> None:
