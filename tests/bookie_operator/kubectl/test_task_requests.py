@@ -298,8 +298,8 @@ class TestAsk:
         ("kind", "section", "clean", "code"),
         [
             ("audit", "audit", True, 0),
-            ("audit", "audit", False, 3),
-            ("audit", "audit", None, 3),
+            ("audit", "audit", False, 4),
+            ("audit", "audit", None, 4),
             ("audit", "scrub", False, 0),
             ("scrub", "scrub", False, 3),
             ("scrub", "audit", False, 0),
@@ -308,7 +308,7 @@ class TestAsk:
             ("repair", "audit", False, 0),
         ],
     )
-    def test_what_succeeded_may_have_found_damage_of_its_own_kind(
+    def test_what_succeeded_may_have_found_something_of_its_own_kind(
         self, lab: FakeLab, kind: str, section: str, clean: bool | None, code: int
     ) -> None:
         tree = tree_of("healthy")
