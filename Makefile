@@ -37,7 +37,7 @@ install: $(VENV)/.installed ; @:
 demo: install ; $(BIN)/python examples/demo $(if $(INPUT),--input '$(INPUT)')
 lint: install ; $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports --no-logo && $(BIN)/python tests/safety_page --check && $(BIN)/python tests/house/prose.py
 types: install ; $(BIN)/mypy && cd examples/demo && $(abspath $(BIN))/mypy --config-file ../../pyproject.toml .
-test: install ; $(BIN)/python -m pytest -q -n $(or $(WORKERS),3) --dist loadfile --no-loadscope-reorder
+test: install ; $(BIN)/python -m pytest -q -n $(or $(WORKERS),2) --dist loadfile --no-loadscope-reorder
 e2e: install ; $(BIN)/python -m pytest -q e2e
 lines: install ; $(BIN)/python tests/house
 model: install ; $(BIN)/python tests/model --json $(RESULTS)/model.json
