@@ -92,30 +92,29 @@ async def cluster_id(store: MetadataStore, url: str) -> str:
 def run(work: Coroutine[Any, Any, Any]) -> Any:
     """Run a command's coroutine; a known error ends the program with its sentence and code."""
     keep_libraries_quiet()
-    ended_by: list[int] = []
     try:
-        return asyncio.run(_until_terminated(work, ended_by))
+        return asyncio.run(_until_terminated(work))
     except BookieError as error:
         fail(error)
-    except asyncio.CancelledError:
-        if not ended_by:
-            raise
-        raise click.exceptions.Exit(Exit.TERMINATED) from None
 
 
-async def _until_terminated(work: Coroutine[Any, Any, Any], ended_by: list[int]) -> Any:
-    """A SIGTERM cancels the work, as Ctrl-C does, so that it can say what it leaves behind;
-    `ended_by` gets the signal."""
-    task = asyncio.current_task()
+async def _until_terminated(work: Coroutine[Any, Any, Any]) -> Any:
+    """A SIGTERM cancels the work, as Ctrl-C does, so that it can say what it leaves behind."""
+    task, terminated = asyncio.current_task(), asyncio.Event()
     assert task is not None
 
     def terminate() -> None:
-        ended_by.append(signal.SIGTERM)
+        terminated.set()
         task.cancel()
 
     if threading.current_thread() is threading.main_thread():  # no other one hears signals
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
-    return await work
+    try:
+        return await work
+    except asyncio.CancelledError:
+        if not terminated.is_set():
+            raise
+        raise click.exceptions.Exit(Exit.TERMINATED) from None
 
 
 def keep_libraries_quiet() -> None:
