@@ -291,6 +291,18 @@ def test_undecidable_names_the_entry_and_the_members() -> None:
     assert error.entry_id == 0 and error.answers[names(0)[0]] is Status.UNKNOWN
 
 
+def test_undecidable_names_what_each_member_outside_of_the_write_set_said() -> None:
+    lab = RecoveryLab(ledger(5, 2, 2))
+    lab.put(0, 2, lac=-1)  # a copy that entry 0's write set, bookies 0 and 1, does not have
+    for number in (0, 1):
+        lab[number].mark(LEDGER, limbo=True)
+    lab[4].down = True
+    error = aborted(lab).error
+    assert isinstance(error, UndecidedError)
+    said = (Status.OK, Status.NO_SUCH_ENTRY, Status.UNREACHABLE)
+    assert error.others == dict(zip(names(2, 3, 4), said, strict=True))
+
+
 def test_an_entry_below_a_proven_lac_is_passed_over_and_reported() -> None:
     lab = RecoveryLab(ledger(5, 3, 2))
     for entry_id in (0, 1, 3):

@@ -197,8 +197,11 @@ class EndSearch:
     def others(self) -> dict[BookieId, Status]:
         """What the members outside its write set have answered about the next entry."""
         said = {p: member.answer(self.next) for p, member in enumerate(self._reads.answers)}
-        outside = said.keys() - set(self._write_set())
-        return {self._ensemble[p]: said[p] or Status.UNREACHABLE for p in sorted(outside)}
+        return {
+            self._ensemble[position]: Status.UNREACHABLE if status is None else status
+            for position, status in said.items()
+            if position not in self._write_set()
+        }
 
     def _write_set(self) -> tuple[int, ...]:
         return self._write_sets[self.next % len(self._write_sets)]

@@ -8,7 +8,7 @@ import pytest
 from bookie.errors import SettingsError
 from bookie.ids import EntryId, LedgerId
 from bookie.metadata.store import Cookie
-from bookie.protocol.ledger import LedgerState
+from bookie.protocol.ledger import Fragment, LedgerState
 from bookie.protocol.status import Status
 from bookie.repair.jobs.audit_job import AuditRequest, audit
 from bookie.repair.jobs.repair_job import RepairRequest, repair
@@ -248,6 +248,16 @@ async def test_s33_what_a_disk_cannot_read_now_is_waited_for(lab: RepairLab) -> 
     result = await run(lab, 0)
     assert result["undecidable"][0]["away"] == [lab.ids[2]]
     assert (result["undecided"]["ledgers"], result["undecided"]["waiting"]) == (0, 1)
+
+
+async def test_s33_nobody_waits_for_who_has_a_copy_outside_of_the_write_set(lab: RepairLab) -> None:
+    ledger = await lab.ledger((0, (0, 1, 2, 3)), write=2)
+    turned = tuple(lab.ids[number] for number in (2, 3, 0, 1))
+    lab.write(ledger.with_fragments([Fragment(EntryId(0), turned)]), [0], on=(2,))
+    await lab.crash(0, 1)
+    outcome = Outcome(ledger.ledger_id)
+    await recover_ledger(lab.cluster, outcome)
+    assert (outcome.forgotten_by, outcome.away) == (tuple(lab.ids[:2]), ())
 
 
 @pytest.mark.parametrize("silent", [(), (0,), (1,), (0, 1)], ids=str)
