@@ -404,6 +404,14 @@ def test_a4_a_directory_of_an_older_generation_is_stale_in_every_mode(mode: Dura
     assert "older copy of the same boot" in decision.message
 
 
+def test_a_stale_disk_of_the_same_boot_says_that_a_former_process_moves_its_plan() -> None:
+    older = disk(1, marker=served(SYNC, generation=GENERATION - 1))
+    seen, later = (found(older, generation=GENERATION + more) for more in (0, 1))
+    plans = [fix_plan(decide(one), one) for one in (seen, later)]
+    assert plans[0].plan_id != plans[1].plan_id
+    assert all("if its former process still runs, stop that first" in p.description for p in plans)
+
+
 def test_a_generation_that_the_store_has_not_seen_yet_is_a_crash_in_between() -> None:
     newer = [disk(place, marker=served(SYNC, generation=GENERATION + place)) for place in range(3)]
     assert decide(found(*newer)).kind is Kind.NORMAL

@@ -174,7 +174,8 @@ def _change(disk: DiskInspection, verdict: DiskVerdict, found: Inspection) -> st
         )
     return (
         f"{place} is stale: its generation is {disk.marker.generation}, the metadata store has "
-        f"seen {found.generation}: put back to an older copy of the same boot"
+        f"seen {found.generation}: put back to an older copy of the same boot; if its former "
+        "process still runs, stop that first: it raises the number seen, and with it the plan"
     )
 
 
