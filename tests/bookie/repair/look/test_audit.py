@@ -139,6 +139,17 @@ async def test_a_ledger_that_can_be_read_again_is_judged_and_no_longer_unreadabl
     assert (found.unreadable, found.counts.ok) == ((), 4)
 
 
+async def test_a_ledger_that_is_deleted_meanwhile_is_no_longer_unreadable(lab: RepairLab) -> None:
+    ledger = await lab.ledger(entries=4, last=3)
+    lab.garble(ledger.ledger_id)
+    looking = auditor(lab)
+    assert (await looking.audit([ledger.ledger_id])).unreadable
+    assert isinstance(lab.store, MemoryStore)
+    lab.store.cluster.garbled.clear()
+    await lab.store.delete_ledger(ledger.ledger_id)
+    assert not (await looking.audit([ledger.ledger_id])).unreadable
+
+
 async def test_what_is_excused_still_says_who_has_the_last_copies(lab: RepairLab) -> None:
     ledger = await lab.ledger(entries=4, last=3)
     for number in (1, 2):

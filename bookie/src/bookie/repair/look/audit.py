@@ -239,12 +239,13 @@ class Auditor:
         self, ledger_ids: Iterable[LedgerId]
     ) -> dict[LedgerId, Versioned[LedgerMetadata]]:
         """Metadata of those that exist; `unreadable` knows of these what cannot be read now."""
+        asked = list(ledger_ids)
         fresh: Unreadable = {}
         in_flight = self.settings.metadata_in_flight
-        found = await read_ledgers(self.store, ledger_ids, unreadable=fresh, in_flight=in_flight)
-        self.unreadable |= fresh
-        for ledger_id in found:
+        found = await read_ledgers(self.store, asked, unreadable=fresh, in_flight=in_flight)
+        for ledger_id in asked:  # one that is deleted by now is no ledger
             self.unreadable.pop(ledger_id, None)
+        self.unreadable |= fresh
         return found
 
     async def look(
