@@ -68,7 +68,7 @@ chaos: install ; PYTHONPATH=e2e:e2e/judge $(BIN)/python e2e/chaos --minutes $(MI
 tutorial: install ; PYTHONPATH=tests/support $(BIN)/python e2e/tutorial --debian $(DEBIAN) --log $(RESULTS)/tutorial.txt
 e2e-mutants: install ; PYTHONPATH=e2e:e2e/judge:tests/mutants $(BIN)/python e2e/planted $(ONLY:%=--only %) --json $(RESULTS)/e2e-mutants.json
 test-java: install
-	$(foreach fleet,$(FLEET),$(BIN)/python tests/java --fleet $(fleet) $(SECURED) $(if $(ONLY),--only $(ONLY)) &&) true
+	$(foreach fleet,$(FLEET),$(BIN)/python tests/java --fleet $(fleet) $(SECURED) $(ONLY:%=--only %) &&) true
 	$(if $(and $(filter ours,$(FLEET)),$(if $(ONLY),,all)),$(foreach mode,$(MODES),$(BIN)/python tests/java --durability $(mode) $(SECURED) $(OF_EACH_MODE:%=--only %) &&) true)
 	$(if $(strip $(if $(filter ours,$(FLEET)),,other) $(ONLY) $(SECURED)),,$(BIN)/python tests/java --tls --sasl $(OF_SECURED:%=--only %))
 PULSAR_PATH := e2e/judge:tests/mutants
