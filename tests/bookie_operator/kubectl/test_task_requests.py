@@ -295,25 +295,31 @@ class TestAsk:
         ]
 
     @pytest.mark.parametrize(
-        ("kind", "section", "clean", "code"),
+        ("kind", "section", "report", "code"),
         [
-            ("audit", "audit", True, 0),
-            ("audit", "audit", False, 4),
-            ("audit", "audit", None, 4),
-            ("audit", "scrub", False, 0),
-            ("scrub", "scrub", False, 3),
-            ("scrub", "audit", False, 0),
-            ("rereplicate", "rereplication", False, 3),
-            ("rereplicate", "scrub", False, 0),
-            ("repair", "audit", False, 0),
+            ("audit", "audit", {"clean": True}, 0),
+            ("audit", "audit", {"clean": False, "missing": 1}, 3),
+            ("audit", "audit", {"clean": False, "lost": 1, "unknown": 1}, 3),
+            ("audit", "audit", {"clean": False, "unknown": 1}, 4),
+            ("audit", "audit", {}, 4),
+            ("audit", "scrub", {"clean": False}, 0),
+            ("scrub", "scrub", {"clean": True, "corruptFound": 2, "corruptReplaced": 2}, 0),
+            ("scrub", "scrub", {"clean": False, "corruptFound": 2, "corruptReplaced": 1}, 3),
+            ("scrub", "scrub", {"clean": False, "corruptFound": 2, "corruptReplaced": 2}, 4),
+            ("scrub", "scrub", {"clean": False, "blocked": 1}, 4),
+            ("scrub", "scrub", {}, 4),
+            ("scrub", "audit", {"clean": False}, 0),
+            ("rereplicate", "rereplication", {"clean": False}, 3),
+            ("rereplicate", "scrub", {"clean": False}, 0),
+            ("repair", "audit", {"clean": False}, 0),
         ],
     )
     def test_what_succeeded_may_have_found_something_of_its_own_kind(
-        self, lab: FakeLab, kind: str, section: str, clean: bool | None, code: int
+        self, lab: FakeLab, kind: str, section: str, report: dict[str, Any], code: int
     ) -> None:
         tree = tree_of("healthy")
-        for name in ("audit", "scrub", "rereplication"):
-            tree["status"][name] = {"clean": clean if name == section else True}
+        tree["status"] |= {name: {"clean": True} for name in ("audit", "scrub", "rereplication")}
+        tree["status"][section] = report
         lab.put("bookieclusters", tree)
         lab.end_tasks(kind, {"phase": "Succeeded"})
         assert self.asked(lab, kind) == code

@@ -223,12 +223,12 @@ class TestAudit:
 
 
 class TestScrub:
-    @pytest.mark.parametrize(("is_clean", "code"), [(True, 0), (False, 3)])
+    @pytest.mark.parametrize(("corrupt", "code"), [(0, 0), (1, 3)])
     def test_corrupt_copies_that_are_left_are_damage(
-        self, lab: FakeLab, is_clean: bool, code: int
+        self, lab: FakeLab, corrupt: int, code: int
     ) -> None:
         tree = tree_of("healthy")
-        tree["status"]["scrub"] = {"clean": is_clean}
+        tree["status"]["scrub"] = {"clean": not corrupt, "corruptFound": corrupt}
         lab.put("bookieclusters", tree)
         lab.end_tasks("scrub", DONE)
         assert lab.run("scrub").exit_code == code

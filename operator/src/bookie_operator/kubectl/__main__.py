@@ -413,7 +413,7 @@ def repair(kubectl: Kubectl, bookie: str | None, name: str | None, **how: Any) -
 def audit(kubectl: Kubectl, name: str | None, **how: Any) -> int:
     """Compare what every bookie holds with what it must hold.
 
-    Exit code 3: the audit found damage.
+    Exit code 3: the audit found damage, 4: it found none, but could not judge every copy.
     """
     wish = task_requests.wish(the_cluster(kubectl, name), TaskType.AUDIT)
     return task_requests.ask(kubectl, wish, **how)
@@ -428,7 +428,7 @@ def scrub(kubectl: Kubectl, name: str | None, **how: Any) -> int:
     """Read every copy, verify its digest, and replace corrupt copies.
 
     It reads spec.scrub.readBytesPerSecond bytes per second from each bookie. Exit code 3: corrupt
-    copies are left, or not every copy could be read.
+    copies are left, 4: none is known, but not every copy could be read.
     """
     wish = task_requests.wish(the_cluster(kubectl, name), TaskType.SCRUB)
     return task_requests.ask(kubectl, wish, **how)

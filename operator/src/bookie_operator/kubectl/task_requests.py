@@ -21,7 +21,6 @@ from bookie_operator.kubectl.tasks import (
     status_after,
 )
 from bookie_operator.model.attempt_status import AttemptStatus
-from bookie_operator.model.audit_status import AuditStatus
 from bookie_operator.model.bookie_status import BookieState
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus
@@ -251,8 +250,7 @@ def _judged(kubectl: Kubectl, task: BookieTask) -> int:
         report = found(status_after(kubectl, task)) if found is not None else None
         if report is None or report.clean:
             return Exit.DONE
-        is_unsure = isinstance(report, AuditStatus) and not report.damage
-        return Exit.UNKNOWN if is_unsure else Exit.DAMAGE
+        return Exit.UNKNOWN if report.is_unsure else Exit.DAMAGE
     if task.spec.type is TaskType.REPAIR:
         bookie = task.spec.bookie
         is_left = not bookie or marks_left(status_after(kubectl, task), bookie)

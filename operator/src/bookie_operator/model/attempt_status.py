@@ -39,3 +39,9 @@ class AttemptStatus(StatusPart):
     """The message of the last job, or why it failed."""
     progress: ShortText = ""
     """How far the running job is, as it reports."""
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether the last finished job found no damage and is not known to have judged everything;
+        only audits and scrubs tell the one from the other."""
+        return False

@@ -126,10 +126,8 @@ class AuditStatus(AttemptStatus, EngineUse):
     any bookie may hold one."""
 
     @property
-    def damage(self) -> int:
-        """Entries that lack a copy or have none; without any, an audit that is not clean is
-        unsure."""
-        return self.missing + self.lost
+    def is_unsure(self) -> bool:
+        return not self.clean and not (self.missing or self.lost)
 
     @property
     def knows_all(self) -> bool:
@@ -169,6 +167,10 @@ class ScrubStatus(AttemptStatus):
     def corrupt_left(self) -> int:
         """Copies that it found corrupt and could not replace."""
         return max(0, self.corrupt_found - self.corrupt_replaced)
+
+    @property
+    def is_unsure(self) -> bool:
+        return not self.clean and not self.corrupt_left
 
 
 class MendStatus(AttemptStatus, EngineUse):
