@@ -5,7 +5,13 @@ from typing import Any
 
 import pytest
 from bookie.wire.admin.health import Phase
-from bookie_operator.model.audit_status import AuditStatus, ClassCounts, ScrubStatus
+from bookie_operator.model.audit_status import (
+    AuditStatus,
+    ClassCounts,
+    Holders,
+    LastCopies,
+    ScrubStatus,
+)
 from bookie_operator.model.bookie_status import BookieState, BookieStatus
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus
@@ -75,6 +81,42 @@ def test_while_last_copies_hold_something_back_it_looks_again_and_again(
     before = FOUND.model_copy(update={"finished_at": at(NOW - ago)})
     assert begins(seen(before=before), is_held=True) is is_wanted
     assert not begins(seen(before=before))
+
+
+UNSURE = FOUND.model_copy(update={"missing": 0, "unknown": 6})
+"""Two did not answer the last audit: each may have the only good copy of 6 entries."""
+MAY_HAVE = Holders(perhaps=("bookie-0", "bookie-2"), entries=6, ledgers=1, first_ledgers=(7,))
+WAITS = bookie("bookie-2", phase=Phase.AWAITING_APPROVAL)
+
+
+@pytest.mark.parametrize(
+    ("held_by", "special", "ago", "is_wanted"),
+    [
+        ((MAY_HAVE,), (WAITS,), 60, True),
+        ((MAY_HAVE,), (WAITS,), 59, False),
+        ((MAY_HAVE,), (WAITS, BOOTING[0]), 900, False),
+        ((MAY_HAVE,), (WAITS, bookie("bookie-1", limbo=1)), 900, False),
+        ((MAY_HAVE.model_copy(update={"perhaps": ("bookie-2",)}),), (WAITS,), 900, False),
+        ((), (WAITS,), 299, False),
+        ((), (WAITS,), 300, True),
+    ],
+    ids=["back", "just now", "away", "in limbo", "only its own", "unnamed, soon", "unnamed"],
+)
+def test_what_holds_a_fix_back_is_looked_at_again_without_the_bookie_that_waits_for_it(
+    held_by: tuple[Holders, ...], special: tuple[Bookie, ...], ago: float, is_wanted: bool
+) -> None:
+    copies = LastCopies(entries=6, groups=1, held_by=held_by)
+    moment = at(NOW - ago)
+    update = {"last_copies": copies, "started_at": moment, "finished_at": moment}
+    pass_ = seen(*special, before=UNSURE.model_copy(update=update))
+    assert begins(pass_, is_held=True) is is_wanted
+    assert not begins(pass_)
+
+
+def test_what_was_mended_is_looked_at_though_the_bookie_that_is_held_back_is_silent() -> None:
+    pass_ = seen(WAITS, before=UNSURE.model_copy(update={"last_copies": LastCopies()}))
+    assert begins(pass_, is_held=True, mended=12)
+    assert not begins(pass_, mended=12)
 
 
 LEFT_OUT = FOUND.model_copy(update={"missing": 0, "underreplicated_skipped": 1})

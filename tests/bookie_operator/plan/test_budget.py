@@ -130,6 +130,18 @@ class TestLastCopies:
         assert not taken(made) and "every bookie may" in refused(made)
         assert budget(made).last_copies_on == (B0, B1, B2, B3)
 
+    def test_a_fix_that_an_unsure_audit_holds_back_is_given_by_the_next_one(self) -> None:
+        unsure = AuditReport(entries=1000, unknown=1000, last_copies=held((), (B0, B1)))
+        jobs = [audit_job(unsure)]
+        first = plan(cluster(), seen(waiting(B0), jobs=jobs), NOTHING)
+        assert refused(first).startswith("LastCopy: ")
+        later = plan(cluster(), seen(waiting(B0), jobs=jobs, seconds=100), first.status)
+        assert [a.kind for a in later.actions if isinstance(a, StartJob)] == [JobKind.AUDIT]
+        sure = AuditReport(entries=1000, unknown=1000, last_copies=LastCopies())
+        jobs.append(audit_job(sure, attempt=2, seconds=101))
+        end = plan(cluster(), seen(waiting(B0), jobs=jobs, seconds=110), later.status)
+        assert [type(action) for action in taken(end)] == [ApproveCookieFix]
+
     def test_findings_of_an_engine_that_names_nobody_concern_every_bookie(self) -> None:
         jobs = [audit_job(AuditReport(entries=9, unknown=9))]
         made = plan(cluster(), seen(jobs=jobs, tasks=[REPLACE]), NOTHING)

@@ -94,7 +94,8 @@ def audits(pass_: Pass, reasons: AuditReasons, *, mended_at: datetime | None = N
         incidents=reasons.incidents,
         status=status,
         is_loss=reasons.is_loss_possible,
-        is_better_now=is_mended or (reasons.is_held and _waited(status, pass_.now, HELD_AGAIN_S)),
+        is_mended=is_mended,
+        is_held=reasons.is_held,
         is_taking_out=reasons.is_taking_out,
     )
     if is_wanted or asked_by:
@@ -164,7 +165,8 @@ def _is_wanted(
     incidents: Sequence[Incident],
     status: AuditStatus,
     is_loss: bool,
-    is_better_now: bool,
+    is_mended: bool,
+    is_held: bool,
     is_taking_out: bool,
 ) -> bool:
     """Whether an audit is wanted even if no task asks for one."""
@@ -185,12 +187,16 @@ def _is_wanted(
         detected = max((incident.detected_at for incident in incidents), default=None)
         if not is_younger(status, detected):
             return True
+    is_unclean = status.clean is False
+    is_held = is_held and is_unclean and not pass_.marks
+    if is_held and (is_mended or _may_be_released(pass_, status)):
+        return True
     settled = everyone_answers and not pass_.marks
     if not settled:
         return False
     if not is_younger(status, disturbed_at(incidents, status)):
         return True
-    return status.clean is False and (is_better_now or _may_have_healed(status, pass_.observed))
+    return is_unclean and (is_mended or _may_have_healed(status, pass_.observed))
 
 
 def _is_due(pass_: Pass, last: datetime | None) -> bool:
@@ -198,16 +204,37 @@ def _is_due(pass_: Pass, last: datetime | None) -> bool:
     return due is not None and pass_.now >= due
 
 
+def _may_be_released(pass_: Pass, status: AuditStatus) -> bool:
+    """Whether an audit may find no last copies where they hold something back now.
+
+    It waits for nobody: a bookie with a replaced disk answers nothing until last copies no longer
+    hold its fix back. While someone is silent, it may find fewer only where a bookie answers of
+    which the last audit did not know what it has. Of holders that are not named any may do so."""
+    copies = status.last_copies
+    is_named = copies is not None and copies.is_complete
+    if not pass_.silent or not is_named:
+        return _waited(status, pass_.now, HELD_AGAIN_S)
+    answering = pass_.judged.keys() - set(pass_.silent)
+    perhaps = {name for held in copies.held_by for name in held.perhaps} if copies else set()
+    return bool(perhaps & answering) and _has_rested(status, pass_.now, HEALED_AGAIN_S)
+
+
 def _may_have_healed(status: AuditStatus, observed: Observed) -> bool:
     """An audit that found unknowns while bookies were away is repeated once all are back, and one
     that left out ledgers or bookies too: as long as that lasts, so each rests as long as it worked.
     What only a person can mend, as metadata, waits for the schedule or a task."""
     is_left_out = status.underreplicated_skipped or findings_of(status.classes, SILENT)
-    if not (status.unknown or is_left_out) or status.finished_at is None:
+    if not (status.unknown or is_left_out):
+        return False
+    return _has_rested(status, observed.now, HEALED_AGAIN_S if status.unknown else SEEN_AGAIN_S)
+
+
+def _has_rested(status: AuditStatus, now: datetime, at_least_s: float) -> bool:
+    """The last one ended so long ago, and no shorter than it worked."""
+    if status.finished_at is None:
         return False
     took = status.finished_at - (status.started_at or status.finished_at)
-    at_least_s = HEALED_AGAIN_S if status.unknown else SEEN_AGAIN_S
-    return _waited(status, observed.now, max(at_least_s, took.total_seconds()))
+    return _waited(status, now, max(at_least_s, took.total_seconds()))
 
 
 def _waited(status: AuditStatus, now: datetime, seconds: float) -> bool:
