@@ -5,6 +5,8 @@ that goes away; changing specs) is driven by hypothesis; the planner sees it, it
 """
 
 from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Final
 
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
@@ -30,6 +32,9 @@ from operator_scenes import HEALTHY, all_certified, at, bookie, cluster, fix_req
 
 FLEET = [BookieId(f"bookie-{ordinal}") for ordinal in range(5)]
 names = st.sampled_from(FLEET)
+QUORUM: Final = {"ensemble": 4, "write": 4, "ack": 3}
+PERSONS: Final = ("MultipleBookiesChanged", "PossibleDataLoss")
+"""Why a fix is held back that only a person may give then."""
 
 
 @dataclass
@@ -46,6 +51,9 @@ class Actor:
     silent: bool = False
     next_reason: str = "CleanStop"
 
+    def fix(self) -> None:
+        self.phase, self.empty_disk = Phase.MARKING, False
+
 
 @dataclass
 class World:
@@ -61,8 +69,7 @@ class World:
 
     def cluster(self, journaled: bool | None = None) -> BookieCluster:
         wanted = self.journaled if journaled is None else journaled
-        quorum = {"ensemble": 4, "write": 4, "ack": 3}
-        return cluster(replicas=5, quorum=quorum, journalWriteData=wanted, paused=self.paused)
+        return cluster(replicas=5, quorum=QUORUM, journalWriteData=wanted, paused=self.paused)
 
     def see(self) -> Observed:
         metadata = HEALTHY if self.reachable else MetadataView(message="gone")
@@ -103,8 +110,7 @@ class World:
                 actor.journaled = self.journaled
                 boot(actor, "CleanStop")
             elif isinstance(action, ApproveCookieFix):
-                actor = self.bookies[action.bookie_id]
-                actor.phase, actor.empty_disk = Phase.SERVING, False
+                self.bookies[action.bookie_id].fix()
             elif isinstance(action, StartJob):
                 self.jobs[action.name] = Job(
                     name=action.name,
@@ -118,25 +124,41 @@ class World:
             elif isinstance(action, StopJob):
                 self.end(action.name, exit_code=-15)
 
-    def last_copies(self) -> list[frozenset[BookieId]]:
+    def answering(self) -> set[BookieId]:
+        return {
+            name
+            for name, actor in self.bookies.items()
+            if actor.running and not actor.silent and actor.phase is Phase.SERVING
+        }
+
+    def last_copies(self) -> tuple[Holders, ...]:
         """Who holds them by the last audit that came to its end."""
         found = [(job.attempt, job.reported(AuditReport)) for job in self.jobs.values()]
         ended = [(attempt, report) for attempt, report in found if report is not None]
         newest = max(ended, key=lambda one: one[0])[1] if ended else None
         told = newest.last_copies if newest is not None else None
-        return [frozenset(map(BookieId, one.known)) for one in told.held_by] if told else []
+        return told.held_by if told else ()
 
     def end(self, name: str, *, exit_code: int) -> None:
         job = self.jobs[name]
         self.jobs[name] = replace(job, running=False, ended_at=at(self.now), exit_code=exit_code)
 
 
-def audit_of(thin: frozenset[BookieId]) -> AuditReport:
-    if not thin:
-        return AuditReport(ok=1, last_copies=LastCopies())
-    held = Holders(known=tuple(sorted(thin)), entries=1, ledgers=1, first_ledgers=(1,))
-    told = LastCopies(entries=1, groups=1, held_by=(held,))
-    return AuditReport(entries=1, missing=1, below_ack_quorum=1, last_copies=told)
+def audit_of(thin: frozenset[BookieId], answering: set[BookieId]) -> AuditReport:
+    """What an audit finds now: one entry on any four bookies, and one that only `thin` have."""
+    places = [frozenset(chosen) for chosen in combinations(FLEET, QUORUM["write"])]
+    held = [one for one in places if len(one & answering) < QUORUM["ack"]] + [thin] * bool(thin)
+    holders = [
+        Holders(known=tuple(sorted(one & answering)), perhaps=tuple(sorted(one - answering)))
+        for one in held
+    ]
+    return AuditReport(
+        entries=len(places) + 1,
+        unknown=sum(not one <= answering for one in places),
+        missing=bool(thin),
+        below_ack_quorum=bool(thin),
+        last_copies=LastCopies(entries=len(holders), groups=len(holders), held_by=tuple(holders)),
+    )
 
 
 def boot(actor: Actor, reason: str) -> None:
@@ -168,8 +190,8 @@ class Histories(RuleBasedStateMachine):
             candidate = candidate_of(action)  # type: ignore[arg-type]
             assert len(out | {candidate}) <= budget
             assert not self.world.paused and self.world.reachable
-            holders = [group for group in self.world.last_copies() if candidate in group]
-            assert not any(group <= out | {candidate} for group in holders)
+            last = [x for x in self.world.last_copies() if candidate in (*x.known, *x.perhaps)]
+            assert not any(set(one.known) <= out | {candidate} for one in last)
             if isinstance(action, RestartBookie):
                 # Of a candidate that is silent nobody knows it. It is out already, and a restart
                 # within the budget is how a broken rollout is mended.
@@ -214,12 +236,12 @@ class Histories(RuleBasedStateMachine):
         actor = self.world.bookies[name]
         if not actor.running:
             return
-        if actor.phase is Phase.BOOTING:
-            actor.phase = Phase.MARKING
+        if actor.phase is Phase.BOOTING:  # it asks before it marks anything
+            actor.phase = Phase.AWAITING_APPROVAL if actor.empty_disk else Phase.MARKING
         elif actor.phase is Phase.MARKING:
             if actor.reason != "CleanStop":
                 actor.limbo = 3
-            actor.phase = Phase.AWAITING_APPROVAL if actor.empty_disk else Phase.SERVING
+            actor.phase = Phase.SERVING
 
     @rule(name=names, silent=st.booleans())
     def fall_silent(self, name: BookieId, silent: bool) -> None:
@@ -241,7 +263,7 @@ class Histories(RuleBasedStateMachine):
             return
         done = world.jobs[job.name]
         if job.kind is JobKind.AUDIT:
-            world.jobs[job.name] = replace(done, report=audit_of(world.thin))
+            world.jobs[job.name] = replace(done, report=audit_of(world.thin, world.answering()))
             return
         if job.kind is JobKind.MEND:
             world.jobs[job.name] = replace(done, report=MendReport(entries_copied=1))
@@ -286,12 +308,13 @@ class Histories(RuleBasedStateMachine):
             actor.silent = False
             self.come_back(name)
         for _ in range(60):
-            self.step()
+            made = self.step()
             world.now += 400
-            for name, actor in world.bookies.items():
+            for name in world.bookies:
                 self.boot_on(name)
-                if actor.phase is Phase.AWAITING_APPROVAL:
-                    actor.phase, actor.empty_disk = Phase.SERVING, False
+            for refusal in made.refusals:
+                if refusal.action == "CookieFix" and refusal.predicate in PERSONS:
+                    world.bookies[BookieId(refusal.bookie)].fix()
             self.jobs_end(good=True)
         assert not world.out()
         assert world.status.is_true(ConditionType.DURABILITY_VERIFIED)
@@ -316,3 +339,19 @@ TestHistories.settings = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
+
+
+def test_a_disk_lost_while_another_bookie_is_cut_off_needs_no_person_once_that_one_is_back() -> (
+    None
+):
+    """The audit that runs meanwhile can ask neither, and the next one may not wait for both."""
+    story = Histories()
+    story.step()
+    story.copies_are_lost_or_found(frozenset(FLEET[:2]))
+    story.fall_silent(FLEET[0], silent=True)
+    story.lose_a_disk(FLEET[1])
+    story.jobs_end(good=True)
+    story.come_back(FLEET[1])
+    story.boot_on(FLEET[1])
+    assert [refusal.predicate for refusal in story.step().refusals] == ["LastCopy"]
+    story.in_the_end_all_is_well()

@@ -188,8 +188,9 @@ def _is_wanted(
         if not is_younger(status, detected):
             return True
     is_unclean = status.clean is False
-    is_held = is_held and is_unclean and not pass_.marks
-    if is_held and (is_mended or _may_be_released(pass_, status)):
+    is_repaired = not any(one.is_booted and one.has_marks for one in pass_.judged.values())
+    may_release = is_held and is_unclean and is_repaired
+    if may_release and (is_mended or _may_be_released(pass_, status)):
         return True
     settled = everyone_answers and not pass_.marks
     if not settled:
