@@ -23,6 +23,15 @@ def test_the_bytes_are_the_stock_bookies_bytes() -> None:
     assert decode_info(RAW, bookie_id=B0, read_only=False) == INFO
 
 
+@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize("auth", [(), ("tls",), ("tls", "sasl")])
+def test_what_is_written_is_read_back_whole(auth: tuple[str, ...], read_only: bool) -> None:
+    """Else clients would not know that an endpoint has TLS, and would connect without."""
+    secure = Endpoint("bookie-run", "fd00::7", 65535, "run", auth)
+    info = BookieInfo(B0, (secure, *INFO.endpoints), {"rack": "/r", "empty": ""}, read_only)
+    assert decode_info(encode_info(info), bookie_id=B0, read_only=read_only) == info
+
+
 @pytest.mark.parametrize(
     ("host", "bare"), [("10.0.0.1", "10.0.0.1"), ("fd00::7", "fd00::7"), ("[fd00::7]", "fd00::7")]
 )
