@@ -2,6 +2,7 @@
 
 import pytest
 from bookie.ids import LedgerId
+from bookie.metadata.store import Cookie
 from bookie.protocol.status import Status
 from bookie.repair.mend.retract_loss import LossRetraction, retract_loss
 from repair_lab import RepairLab
@@ -18,6 +19,15 @@ async def test_a_bookie_that_does_not_say_what_it_holds_may_have_a_record(status
     lab = await RepairLab().start()
     ledger = await lab.ledger(entries=3, last=2)
     lab.control.unable[lab.ids[1]] = status
+    assert (await retract(lab, ledger.ledger_id)).silent == (lab.ids[1],)
+
+
+async def test_a_bookie_that_is_down_and_not_registered_may_have_a_record() -> None:
+    lab = await RepairLab().start()
+    ledger = await lab.ledger(entries=3, last=2)
+    await lab.store.create_cookie(Cookie(lab.ids[1], ("/journal",), ("/ledgers",), ""))
+    await lab.store.unregister(lab.ids[1])
+    lab.fleet[1].down = True
     assert (await retract(lab, ledger.ledger_id)).silent == (lab.ids[1],)
 
 
