@@ -1,7 +1,7 @@
 """A control plane asked by its address: who answers, and what becomes of the answer."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import fields, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from bookie.wire.admin.bookie_admin_pb2_grpc import (
     BookieAdminServicer,
     add_BookieAdminServicer_to_server,
 )
-from bookie.wire.admin.client import Call, CallError, Failure, control_plane
+from bookie.wire.admin.client import Call, CallError, ControlPlane, Failure, control_plane
 from bookie.wire.admin.health import BootRecord, DiskHealth, Health, Phase
 from bookie.wire.identity import Identity
 from server_lab import ServerLab
@@ -145,6 +145,21 @@ async def test_d11_a_health_of_another_process_is_no_answer(told: Identity, is_m
         return
     with pytest.raises(UnavailableError, match="another process answers"):
         await health_of(said)
+
+
+@pytest.mark.parametrize(("epoch", "expected"), [(2, [2]), (3, [3]), (1, [])])
+async def test_a2_of_whom_was_meant_the_boot_that_answered_is_told(
+    epoch: int, expected: list[int]
+) -> None:
+    """From then on an older process is no answer, at whatever address."""
+    said = pb.Health(phase=pb.SERVING, bookie_id="bookie-0", instance_id="cluster")
+    said.boot.boot_epoch, heard = epoch, list[int]()
+    async with saying(said) as target:
+        bookie = ControlPlane(target, heard=lambda who: heard.append(who.epoch))
+        with suppress(UnavailableError):
+            await bookie.health(Call(MEANT, S))
+        await bookie.close()
+    assert heard == expected
 
 
 async def test_a5_what_a_bookie_says_of_the_metadata_store_is_passed_on() -> None:
