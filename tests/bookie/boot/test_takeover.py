@@ -432,6 +432,23 @@ async def test_a4_a_store_put_back_is_told_by_the_next_boot(lab: BootLab) -> Non
     assert "whose directories saw" in (await stored(lab)).rolled_back
 
 
+@pytest.mark.parametrize("written", [0, 1])
+async def test_a4_a_boot_that_died_before_it_wrote_to_the_store_is_no_store_put_back(
+    faulty: tuple[BootLab, FaultyStore], written: int
+) -> None:
+    """Its markers must not call confirmed what the store never came to see."""
+    lab, store = faulty
+    for _ in range(2):
+        await lab.boot()
+        lab.kill()
+        store.before = failing_at("write_boot", after=written)
+        with pytest.raises(UnavailableError):
+            await lab.boot()
+        store.before = None
+        assert (await lab.boot()).claim.stored.rolled_back == ""
+        lab.kill()
+
+
 @pytest.mark.parametrize("is_clean", [True, False])
 async def test_a5_a_store_put_back_is_told_over_boots_until_a_person_accepts_it(
     lab: BootLab, is_clean: bool
