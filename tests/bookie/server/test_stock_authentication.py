@@ -265,6 +265,23 @@ async def test_a_user_who_is_taken_out_of_the_file_is_cut_off(
     assert answer.outcome is Outcome.NO_LEDGER, "whose password has changed stays in"
 
 
+async def test_users_who_are_taken_out_one_after_the_other_are_each_cut_off(
+    lab: PasswordLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is looked at for as long as somebody is connected who is in it."""
+    monkeypatch.setattr("bookie.server.stock_authentication.LOOK_INTERVAL_S", SOON)
+    names = ["first", "second", "third"]
+    lab.users.write_text("".join(map(line, names)), encoding="utf-8")
+    await lab.start()
+    clients = {name: await lab.client() for name in names}
+    for name, client in clients.items():
+        await log_in(client, name)
+    while len(names) > 1:  # a file without any user would be none
+        gone = clients[names.pop(0)]
+        lab.users.write_text("".join(map(line, names)), encoding="utf-8")
+        assert await gone.until_closed() == b""
+
+
 async def test_nobody_is_cut_off_while_the_file_is_gone(
     lab: PasswordLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
