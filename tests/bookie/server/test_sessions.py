@@ -1,5 +1,6 @@
 """Who is cut off, why, and how often: for messages begun and not ended, and for those who come."""
 
+import asyncio
 import random
 from dataclasses import dataclass, field
 from itertools import product
@@ -157,3 +158,19 @@ async def test_at_the_end_all_are_closed_and_whoever_takes_too_long_is_cut_off(
     await sessions.end()
     assert traffic.connections == 0
     assert [leaver.cuts == ["close", "abort"] for leaver in leavers] == list(slow)
+
+
+async def test_an_end_is_over_once_the_last_has_left_and_not_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("bookie.server.sessions.LAST_REPLIES_S", 60.0)
+    sessions = Sessions(Traffic(), connections_max=9)
+    leavers = [Leaver(sessions=sessions, is_slow=True) for _ in range(3)]
+    for leaver in leavers:
+        sessions.opened(leaver)
+    ending = asyncio.create_task(sessions.end())
+    for leaver in leavers:
+        assert (await asyncio.wait([ending], timeout=0.0))[1], "somebody is still there"
+        sessions.closed(leaver)
+    await asyncio.wait_for(ending, 30.0)
+    assert [leaver.cuts for leaver in leavers] == [["close"]] * 3
