@@ -60,6 +60,14 @@ async def test_a_piece_has_as_many_entries_as_its_bytes_hold_on_average() -> Non
     assert len(ledgers.fleet.calls) == 5
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7])
+async def test_a_closed_ledger_of_however_few_entries_is_read(count: int) -> None:
+    """How many fit a piece is reckoned from its length and its number of entries."""
+    ledgers = await closed(count)
+    assert (await ledgers.metadata()).length > 0
+    assert await read(ledgers, 0, count - 1) == [payload_of(i) for i in range(count)]
+
+
 async def test_a_range_over_two_fragments_comes_from_both() -> None:
     ledgers = FleetLedgers(4)
     await ledgers.create(3, 3, 2, (0, (0, 1, 2)), (2, (3, 1, 2)))
