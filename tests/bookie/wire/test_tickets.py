@@ -66,6 +66,16 @@ def test_half_a_choice_and_one_with_a_layer_are_denied(choice: bytes, name: byte
     assert isinstance(one.step(b"#" + choice + name * (len(choice) == 4)), Denied)
 
 
+@pytest.mark.parametrize(
+    "other", [USER[:2], USER[:-1], USER[1:], USER + "M", USER.upper(), " " + USER, "\0", "eve"]
+)
+def test_whoever_acts_for_another_principal_is_denied_however_alike(other: str) -> None:
+    one = exchange()
+    one.step(b"T")
+    denied = Denied(USER, "it acts for another principal")
+    assert one.step(b"#\1\0\0\0" + other.encode()) == denied
+
+
 def test_all_of_a_principal_must_match() -> None:
     assert isinstance(exchange("hd").step(b"T"), Denied)
     assert isinstance(exchange("hd@.*").step(b"T"), Challenge)
