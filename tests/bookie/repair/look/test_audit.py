@@ -72,6 +72,34 @@ async def test_adds_on_their_way_are_no_findings(lab: RepairLab) -> None:
     assert found.findings == ()
 
 
+class ClosedMeanwhile:
+    """A control plane at whose first answer the ledger is closed, as far down as a person said who
+    accepted the loss of what is behind."""
+
+    def __init__(self, lab: RepairLab, end: EntryId) -> None:
+        self._lab, self._end = lab, end
+
+    async def answers(
+        self, bookie_id: BookieId, ledger_ids: Sequence[LedgerId]
+    ) -> Mapping[LedgerId, Answer]:
+        read = await self._lab.store.read_ledger(ledger_ids[0])
+        if not read.value.is_closed:
+            closed = read.value.closed(self._end, length=1)
+            await self._lab.store.write_ledger(closed, version=read.version)
+        return await self._lab.control.answers(bookie_id, ledger_ids)
+
+
+@pytest.mark.parametrize(("end", "missing"), [(0, 0), (3, 0), (4, 1), (7, 1), (8, 2), (9, 2)])
+async def test_a_ledger_closed_between_two_looks_is_judged_up_to_its_end(
+    lab: RepairLab, end: int, missing: int
+) -> None:
+    ledger = await lab.ledger(entries=10)
+    lab.fleet[2].lose(ledger.ledger_id, [4, 8])
+    control = ClosedMeanwhile(lab, EntryId(end))
+    found = await Auditor(lab.store, control, QUICK).audit([ledger.ledger_id])  # type: ignore[arg-type]
+    assert (found.counts.entries, found.counts.missing) == (end + 1, missing)
+
+
 class MovingMetadata:
     """A store that shows another version, and another last fragment, at each read."""
 
