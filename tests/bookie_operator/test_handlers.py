@@ -227,10 +227,10 @@ async def taken_down(lab: Lab) -> None:
 # With kopf
 
 
-def registered(lab: Lab) -> dict[str, Callable[..., Any]]:
+def registered(operator: Operator) -> dict[str, Callable[..., Any]]:
     """kopf's handlers by their ids."""
     registry = kopf.OperatorRegistry()
-    register(registry, operator_of(lab))
+    register(registry, operator)
     groups = (registry._watching, registry._changing, registry._spawning, registry._activities)
     return {handler.id: handler.fn for group in groups for handler in group._handlers}
 
@@ -243,7 +243,7 @@ async def test_kopf_calls_again_for_bookies_that_stop_slowly() -> None:
     body = lab.api.the(CLUSTER, "demo")
     began = clock()
     with pytest.raises(kopf.TemporaryError):
-        await registered(lab)["take-down"](namespace="fleet", name="demo", body=body)
+        await registered(operator_of(lab))["take-down"](namespace="fleet", name="demo", body=body)
     assert clock() - began == TAKE_DOWN_LOOKS
 
 
@@ -262,10 +262,40 @@ async def test_a_deletion_wakes_the_loop_that_it_waits_for() -> None:
 
 
 async def test_what_is_watched_needs_nothing_more_than_its_cluster() -> None:
-    found = set(registered(Lab()))
+    found = set(registered(operator_of(Lab())))
     events = {f"{kind.plural}-changed" for kind in (*PARTS, *KEPT)}
     own = {"cluster-changed", "task-changed"}
     assert found == {"login", "reconcile", "take-down"} | own | events
+
+
+async def test_every_watch_of_kept_objects_tells_of_its_own_kind() -> None:
+    operator = operator_of(Lab())
+    handlers, running = registered(operator), await begin(operator)
+    [fleet] = operator.fleets.values()
+    assert isinstance(fleet, FakeFleet)
+    thing = {"metadata": {"name": "one", "labels": {CLUSTER_LABEL: "demo"}}}
+    for kind in KEPT:
+        event = {"type": "DELETED", "object": thing}
+        await handlers[f"{kind.plural}-changed"](namespace="fleet", event=event)
+    assert fleet.told == [(kind, "one", True) for kind in KEPT]
+    running.cancel()
+
+
+@pytest.mark.parametrize(("namespace", "of"), [("fleet", "demo"), ("fleet", "x"), ("x", "demo")])
+@pytest.mark.parametrize("watch", ["cluster", "task", *(kind.plural for kind in PARTS)])
+async def test_what_changes_of_a_cluster_wakes_its_own_fleet(
+    watch: str, namespace: str, of: str
+) -> None:
+    operator = operator_of(Lab())
+    handlers, running = registered(operator), await begin(operator)
+    [fleet] = operator.fleets.values()
+    assert isinstance(fleet, FakeFleet)
+    facts = {"name": of, "spec": {"cluster": of}, "labels": {CLUSTER_LABEL: of}}
+    if watch != "cluster":
+        facts["name"] = "one"  # its own
+    await handlers[f"{watch}-changed"](namespace=namespace, **facts)
+    assert fleet.is_woken.is_set() is ((namespace, of) == ("fleet", "demo"))
+    running.cancel()
 
 
 def test_kopf_tries_its_own_calls_for_ever() -> None:
