@@ -1,12 +1,15 @@
 """A bookie that is held back keeps its settings, whatever is done to its objects."""
 
 import pytest
+from bookie_operator.apply import Applier
+from bookie_operator.control import GrpcControl
 from bookie_operator.model.cluster import ClusterSpec
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import JobKind
-from bookie_operator.plan.actions import StartJob
+from bookie_operator.plan.actions import RestartBookie, StartBookie, StartJob
 from bookie_operator.platform.kubernetes.api import CLUSTER, CONFIG_MAP, POD, STATEFUL_SET, Object
 from kubernetes_lab import B0, POD_0, Lab
+from operator_scenes import observed
 
 SET_0 = "demo-bookie-0"
 OLD_IMAGE = str(ClusterSpec.model_fields["image"].default)
@@ -36,6 +39,26 @@ async def started_as_before(lab: Lab) -> str:
     await lab.platform.start_bookie(lab.template(), keeps_settings=True)
     lab.controllers.settle(3)
     return image(lab.api.the(POD, POD_0))
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+async def test_who_is_restarted_has_the_settings_that_were_planned(keeps: bool) -> None:
+    lab = await held_back()
+    restart = RestartBookie(lab.template(), await lab.instance(), "Requested", keeps)
+    await Applier(lab.platform, GrpcControl()).apply(restart, observed=observed(), store=None)
+    lab.controllers.settle(3)
+    assert image(lab.api.the(POD, POD_0)) == (OLD_IMAGE if keeps else "new:1")
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+async def test_who_is_started_has_the_settings_that_were_planned(keeps: bool) -> None:
+    lab = await held_back()
+    lab.api.remove(STATEFUL_SET, SET_0)
+    lab.controllers.settle(2)
+    start = StartBookie(lab.template(), keeps)
+    await Applier(lab.platform, GrpcControl()).apply(start, observed=observed(), store=None)
+    lab.controllers.settle(3)
+    assert image(lab.api.the(POD, POD_0)) == (OLD_IMAGE if keeps else "new:1")
 
 
 async def test_a_set_that_somebody_took_away_is_back_as_it_was() -> None:
