@@ -104,6 +104,25 @@ async def test_a_load_balancer_is_advertised_once_it_has_an_address() -> None:
         assert await settled(lab) == f"stock={host}:3181 run={host}:3182"
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({}, {}),
+        ({"loadBalancerNodePorts": False}, {"allocateLoadBalancerNodePorts": False}),
+        ({"loadBalancerNodePorts": True}, {"allocateLoadBalancerNodePorts": True}),
+        ({"loadBalancerClass": "metal"}, {"loadBalancerClass": "metal"}),
+        ({"sourceRanges": ["192.0.2.0/24"]}, {"loadBalancerSourceRanges": ["192.0.2.0/24"]}),
+    ],
+)
+async def test_a_load_balancer_is_told_what_the_spec_says_of_it_and_no_more(
+    asked: dict[str, Any], said: dict[str, Any]
+) -> None:
+    lab = await reached(type="LoadBalancer", **asked)
+    await settled(lab)
+    spec = lab.api.the(SERVICE, OUTSIDE)["spec"]
+    assert {name: spec[name] for name in spec if "oadBalancer" in name} == said
+
+
 async def test_a_name_and_annotations_are_made_of_the_bookies_own() -> None:
     lab = await reached(
         type="LoadBalancer",

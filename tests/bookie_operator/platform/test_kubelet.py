@@ -80,6 +80,19 @@ async def test_a_bookie_runs_and_tells_where_its_control_plane_is(node: Node) ->
     assert node.process().running and node.process().revision == node.template.revision
 
 
+async def test_only_what_this_process_tells_is_where_its_control_plane_is(node: Node) -> None:
+    """Another one may have written the file: a former one, or one that nobody has on record."""
+    node.kubelet.ensure(node.template)
+    await until(lambda: node.process().control is not None)
+    said = node.folders.bookie(B0) / "runtime.json"
+    told = json.loads(said.read_text())
+    for others in (told | {"pid": told["pid"] + 1}, told | {"pid": None}, {}, [], told["pid"]):
+        said.write_text(json.dumps(others))
+        assert node.process().control is None
+    said.write_text(json.dumps(told))
+    assert node.process().control == "127.0.0.1:4242"
+
+
 async def test_settings_hand_the_volumes_uids_to_the_bookie(node: Node) -> None:
     node.kubelet.ensure(node.template)
     settings = yaml.safe_load((node.folders.bookie(B0) / "settings.yaml").read_text())

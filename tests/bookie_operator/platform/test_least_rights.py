@@ -17,7 +17,7 @@ from bookie_operator.platform.kubernetes.api import (
     STATEFUL_SET,
     Object,
 )
-from bookie_operator.platform.kubernetes.jobs import executors
+from bookie_operator.platform.kubernetes.jobs import executors, token_account
 from kubernetes_lab import Lab, repair_job
 
 DRIVER = "demo-spark-driver"
@@ -107,6 +107,19 @@ async def test_executors_have_neither_the_drivers_account_nor_a_token() -> None:
         '"automountServiceAccountToken": false'
         in executors(Lab().cluster, TlsMode.OFF)["REPAIR_EXECUTOR_TEMPLATE"]
     )
+
+
+@pytest.mark.parametrize(("said", "has"), [(None, True), (True, True), (False, False)])
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_pod_that_says_nothing_of_a_token_has_one_until_its_job_has_ended(
+    said: bool | None, has: bool, ended: bool
+) -> None:
+    """As Kubernetes has it: the rights of its account stay as long."""
+    mounts = {} if said is None else {"automountServiceAccountToken": said}
+    pod = {"serviceAccountName": "demo-spark-driver", **mounts}
+    end = {"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    job = {"spec": {"template": {"spec": pod}}, "status": {"conditions": [end] if ended else []}}
+    assert token_account(job) == ("demo-spark-driver" if has and not ended else "")
 
 
 async def test_an_account_that_a_spec_names_gives_no_token_to_a_job_that_needs_none() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bookie_operator.errors import LocalError
 from bookie_operator.local.environment import exports
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.tls import TlsMode
@@ -15,6 +16,7 @@ from bookie_operator.plan.actions import StartJob
 from bookie_operator.platform.folders import LocalFolders
 from bookie_operator.platform.kubernetes.api import JOB, SECRET, Object
 from bookie_operator.platform.kubernetes.jobs import job_manifest
+from bookie_operator.platform.kubernetes.named_secrets import LOGINS
 from bookie_operator.platform.kubernetes.platform import KubernetesPlatform
 from bookie_operator.platform.kubernetes.secret_reads import SecretReads
 from bookie_operator.platform.local import LocalPlatform
@@ -126,6 +128,19 @@ async def test_the_operator_keeps_its_login_to_itself_and_takes_up_changes(tmp_p
         lab.api.now += timedelta(seconds=31)
         await lab.platform.secrets(lab.cluster)
         assert lab.platform.login == mine and mine.read_bytes() == kept
+
+
+async def test_a_login_that_could_not_be_put_into_its_folder_is_put_there_later(
+    tmp_path: Path,
+) -> None:
+    lab, in_the_way = filled(tmp_path), tmp_path / LOGINS
+    in_the_way.write_text("")
+    with pytest.raises(LocalError, match="cannot be written"):
+        await lab.platform.secrets(lab.cluster)
+    assert lab.platform.login is None
+    in_the_way.unlink()
+    await lab.platform.secrets(lab.cluster)
+    assert lab.platform.login is not None and lab.platform.login.read_bytes() == LOGIN
 
 
 async def test_a_login_that_the_spec_names_no_more_is_used_no_more(tmp_path: Path) -> None:
