@@ -14,10 +14,18 @@ from bookie_operator.model.audit_status import (
 )
 from bookie_operator.model.bookie_status import BookieState, BookieStatus
 from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.incidents import Incident
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import Bookie, Job, JobKind, MetadataView
 from bookie_operator.plan.actions import StartJob
-from bookie_operator.plan.audits import AuditReasons, audits, is_disturbed, is_stale
+from bookie_operator.plan.audits import (
+    AuditReasons,
+    audits,
+    disturbed_at,
+    is_disturbed,
+    is_stale,
+    is_younger,
+)
 from bookie_operator.plan.passes import Pass
 from operator_scenes import HEALTHY, at, bookie, cluster, observed, task
 
@@ -55,6 +63,22 @@ def begins(pass_: Pass, *, mended: float | None = None, **reasons: bool) -> bool
 def test_findings_alone_are_no_reason_and_a_task_is_one() -> None:
     assert not begins(seen())
     assert begins(seen(tasks=(ASKED,)))
+
+
+@pytest.mark.parametrize("asked", [None, 9, 11])
+@pytest.mark.parametrize(
+    ("detected", "cleared", "proves"),
+    [(5, 9, True), (5, 10, False), (5, 12, False), (11, None, False), (9, None, True)],
+)
+def test_an_audit_proves_nothing_that_began_before_limbo_was_cleared_or_it_was_asked_for(
+    detected: float, cleared: float | None, proves: bool, asked: float | None
+) -> None:
+    """The last one began at 10."""
+    one = Incident(kind="UncleanShutdown", bookie="bookie-0", detected_at=at(detected))
+    if cleared is not None:
+        one = one.model_copy(update={"cleared_at": at(cleared)})
+    known = FOUND.model_copy(update={"asked_at": None if asked is None else at(asked)})
+    assert is_younger(known, disturbed_at([one], known)) is (proves and asked != 11)
 
 
 @pytest.mark.parametrize(

@@ -369,6 +369,10 @@ class TestJobs:
 
 
 class TestTurningBack:
+    def test_a_paused_cluster_takes_nothing_back(self) -> None:
+        look = seen(draining(), jobs=(drain_job(running=True),), seconds=11)
+        assert moves(plan(cluster(replicas=5, paused=True), look, after(seen()).status)) == []
+
     def test_raised_again_it_takes_entries_again(self) -> None:
         look = seen(draining(), jobs=(drain_job(running=True),), seconds=11)
         made = plan(FIVE, look, after(seen()).status)

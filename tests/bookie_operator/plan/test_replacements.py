@@ -93,6 +93,15 @@ def test_new_volumes_are_left_alone_and_end_the_task() -> None:
     assert replaced(made) == [] and made.tasks["task-1"].phase is TaskPhase.SUCCEEDED
 
 
+@pytest.mark.parametrize("there", range(len(NEW) + 1))
+def test_the_task_ends_once_every_disk_has_a_new_volume(there: int) -> None:
+    started = look(AWAY, asked=wish(), before=after_away())
+    some = {name: NEW[name] for name in list(NEW)[:there]}
+    made = look(replace(AWAY, volumes=some), asked=begun(started), before=started.status)
+    ended = made.tasks.get("task-1", begun(started).status)
+    assert replaced(made) == [] and ended.phase.is_final is (there == len(NEW))
+
+
 def test_what_is_left_of_the_old_ones_goes_on_going() -> None:
     started = look(AWAY, asked=wish(), before=after_away())
     half = replace(AWAY, volumes=dict(AWAY.volumes) | {"journal": NEW["journal"]})

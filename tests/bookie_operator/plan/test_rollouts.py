@@ -191,6 +191,18 @@ def test_when_the_rest_is_done_the_partition_is_what_is_in_the_way() -> None:
     assert made.status.updated_replicas == 1
 
 
+@pytest.mark.parametrize("many", [1, 2, 3, 5])
+@pytest.mark.parametrize("joins", [None, B1, B2])
+def test_of_those_whose_processes_have_ended_one_alone_gets_the_new_settings(
+    many: int, joins: BookieId | None
+) -> None:
+    """Also where one that has never run starts between them."""
+    down = [bookie(one, of=OLD, running=False, exit_at=0) for one in NEW.spec.bookie_ids[:many]]
+    new = [replace(bookie(joins), process=None, health=None)] if joins is not None else []
+    starts = [a for a in rolled(*down, *new).actions if isinstance(a, StartBookie)]
+    assert [a.template.bookie_id for a in starts if not a.keeps_settings] == [B0]
+
+
 def test_a_partition_itself_is_no_new_setting() -> None:
     assert restarted(rolled(new=cluster(**ACK3, rollout={"partition": 2}))) == []
 
