@@ -12,6 +12,7 @@ from bookie_operator.kubectl import task_requests
 from bookie_operator.kubectl.client import KubectlError
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus
+from bookie_operator.model.task import TaskType
 from kubectl_lab import FakeLab, tree_of
 from operator_scenes import at, cluster
 from pytest import CaptureFixture
@@ -52,6 +53,16 @@ def test_an_approval_names_plan_and_person_and_tells_what_it_does(
     assert first == "bookie-1 waits with plan f00d (P): m; approve plan f00d"
     assert disks == ["  ledger-0  ledger  stale", "  ledger-1  ledger  empty"]
     assert "fences every existing ledger" in last
+
+
+@pytest.mark.parametrize("bookie", ["bookie-3", "bookie-1"])
+def test_a_bookie_that_is_there_or_is_to_be_may_be_named_and_no_other(bookie: str) -> None:
+    """bookie-1 is to leave, and bookie-3 has not come yet."""
+    mine = of(spec={"replicas": 3, "excludedOrdinals": [1]})
+    made = task_requests.wish(mine, TaskType.REPAIR, bookie=bookie)
+    assert made == {"cluster": "demo", "type": "repair", "bookie": bookie}
+    with pytest.raises(ManifestError, match=r"found bookie-7, .*: bookie-0, bookie-2, bookie-3, b"):
+        task_requests.wish(mine, TaskType.REPAIR, bookie="bookie-7")
 
 
 @pytest.mark.parametrize("plan_id", [None, "f00d"])

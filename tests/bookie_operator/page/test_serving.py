@@ -6,7 +6,7 @@ import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 
 import pytest
-from aiohttp import ClientResponse, ClientSession
+from aiohttp import ClientResponse, ClientSession, DummyCookieJar
 from aiohttp.test_utils import TestClient, TestServer
 from bookie.hosts import at_port
 from bookie_operator.errors import LocalError
@@ -81,6 +81,23 @@ async def test_the_key_of_the_address_becomes_a_cookie_that_scripts_do_not_see(
     assert cookie["httponly"] and cookie["samesite"] == "Strict"
     shown = await visitor.asks("/", Cookie=f"{cookie.key}={cookie.value}")
     assert shown.status == 200 and "bookie-1" in await shown.text()
+
+
+async def test_a_browser_keeps_the_keys_of_all_fleets_of_a_machine(source: Source) -> None:
+    """Its cookies do not depend on the port."""
+    cookies: dict[str, str] = {}
+    async with (
+        TestClient(TestServer(application(source, key="one")), cookie_jar=DummyCookieJar()) as one,
+        TestClient(
+            TestServer(application(source, key="other")), cookie_jar=DummyCookieJar()
+        ) as other,
+    ):
+        for client, key in ((one, "one"), (other, "other")):
+            answer = await Visitor(client).asks(f"/?key={key}")
+            cookies |= {name: cookie.value for name, cookie in answer.cookies.items()}
+        both = "; ".join(f"{name}={value}" for name, value in cookies.items())
+        for client in (one, other):
+            assert (await Visitor(client).asks("/", Cookie=both)).status == 200
 
 
 @pytest.mark.parametrize(
