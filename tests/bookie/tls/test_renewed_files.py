@@ -37,6 +37,26 @@ def test_a_malformed_file_is_parsed_once_until_it_changes(path: Path) -> None:
     assert read == ["1", "one"]
 
 
+@pytest.mark.parametrize("looks", [1, 3])
+def test_a_changed_file_that_could_not_be_read_is_read_as_soon_as_it_can_be(
+    path: Path, looks: int
+) -> None:
+    """It changes no more: only the hindrance passes, such as a lack of descriptors."""
+    hindrances: list[str] = []
+
+    def read(path: Path) -> int:
+        if hindrances:
+            raise UnreadableError("too many open files")
+        return number(path)
+
+    files = RenewedFiles(path, read, stamp=stamp)
+    hindrances.append("for a moment")
+    path.write_text("22")
+    assert [files.look() for _ in range(looks)] == [1] * looks
+    hindrances.clear()
+    assert (files.look(), files.generation) == (22, 1)
+
+
 def test_a_file_that_stays_unreadable_is_named_once_in_the_log(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
