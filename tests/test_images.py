@@ -53,6 +53,14 @@ def test_an_image_is_built_on_any_base_and_runs_without_root(path: str) -> None:
     assert "USER ${UID}" in stages(path)["final"] and "ARG UID=10001" in stages(path)["final"]
 
 
+@pytest.mark.parametrize("path", ["bookie/Dockerfile", "bookie/repair.Dockerfile"])
+def test_who_runs_in_an_image_may_write_its_data(path: str) -> None:
+    as_root, _user, _rest = stages(path)["final"].partition("USER ${UID}")
+    assert "useradd --uid ${UID} --gid ${UID} " in as_root
+    for made in (r"mkdir -p [^&]*/data\b", r"chown bookie:bookie [^&]*/data\b"):
+        assert re.search(made, as_root)
+
+
 @pytest.mark.parametrize("path", IMAGES)
 def test_a_change_of_our_code_leaves_the_layers_of_dependencies_alone(path: str) -> None:
     parts = stages(path)
