@@ -9,7 +9,7 @@ from bookie.wire.admin.health import Health, Phase
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import MetadataView
 from bookie_operator.plan.planner import plan
-from operator_scenes import at, bookie, cluster, observed, volumes_of
+from operator_scenes import HEALTHY, at, bookie, cluster, observed, volumes_of
 
 B0 = BookieId("bookie-0")
 
@@ -34,6 +34,18 @@ def test_the_status_says_whether_the_metadata_store_answers() -> None:
     silent = replace(observed(), metadata=MetadataView(url="zk://here:2181/ledgers"))
     seen = [plan(cluster(), one, ClusterStatus()).status for one in (observed(), silent)]
     assert [one.metadata.reachable for one in seen] == [True, False]
+
+
+@pytest.mark.parametrize("found", ["another", None])
+def test_a_cluster_goes_by_the_first_metadata_that_it_had_for_life(found: str | None) -> None:
+    """However often another store is seen: its bookies' ledgers are known only to the first."""
+    status = ClusterStatus()
+    for instance in ("instance-1", found, found, found):
+        seen = observed(metadata=replace(HEALTHY, instance_id=instance))
+        made = plan(cluster(), seen, status)
+        status = made.status
+        assert status.metadata.instance_id == "instance-1"
+    assert "LineageMismatch" in [one.predicate for one in made.refusals]
 
 
 def test_the_status_says_where_clients_find_a_bookie_unless_that_is_too_long() -> None:

@@ -55,6 +55,25 @@ async def test_the_authority_that_signs_is_not_dropped(certifier: Certifier) -> 
     assert await certifier.authorities() == before
 
 
+async def test_what_was_written_last_is_what_a_holder_has(
+    certifier: Certifier, vault: MemoryVault
+) -> None:
+    signing = (await certifier.authorities()).signing
+    assert signing is not None
+    ends = []
+    for days in (10, 20):
+        lifetime = timedelta(days=days)
+        issue = IssueCertificate(BOOKIE, ("localhost",), lifetime, signing.fingerprint, "due")
+        await certifier.carry_out(issue, ())
+        found = (await certifier.certificates([BOOKIE]))[BOOKIE]
+        ends.append(found.not_after)
+    assert ends[1] - ends[0] == timedelta(days=10)
+    files = await vault.read(BOOKIE)
+    assert files is not None
+    await vault.write(BOOKIE, {**files, KEY: b"garbage"})
+    assert (await certifier.certificates([BOOKIE]))[BOOKIE].trouble
+
+
 async def test_a_step_that_was_planned_for_other_authorities_is_not_taken(
     certifier: Certifier, vault: MemoryVault
 ) -> None:

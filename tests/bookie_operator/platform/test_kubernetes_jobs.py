@@ -18,12 +18,13 @@ from bookie_operator.model.reports import (
     RepairReport,
     RereplicationReport,
 )
+from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import LossDecision, StartJob
 from bookie_operator.plan.deadlines import overdue
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import JOB, POD, Kind, Object
-from bookie_operator.platform.kubernetes.jobs import job_manifest, job_of, spark_size
+from bookie_operator.platform.kubernetes.jobs import executors, job_manifest, job_of, spark_size
 from fake_controllers import unscheduled
 from fake_pods import CLEAN_AUDIT, REPAIRED
 from kubernetes_lab import B0, POD_0, Lab, expanded, repair_job
@@ -192,6 +193,17 @@ async def test_a_container_of_other_people_that_cannot_start_is_no_word_about_th
     working = {"name": "repair", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
     lab.api.set_status(POD, f"{NAME}-pod", containerStatuses=[waiting, working])
     assert (await the_job(lab)).waiting == ""
+
+
+def test_executors_are_as_many_and_as_large_as_the_spec_says() -> None:
+    sizes = {"executorMemory": "1Gi", "executorMemoryOverhead": "200Mi", "executorCpu": "300m"}
+    made = executors(cluster(repair={"executors": 5, **sizes}), TlsMode.OFF)
+    assert {name: made[name] for name in made if name != "REPAIR_EXECUTOR_TEMPLATE"} == {
+        "REPAIR_EXECUTORS": "5",
+        "REPAIR_EXECUTOR_CPU": "300m",
+        "REPAIR_EXECUTOR_MEMORY": "1024m",
+        "REPAIR_EXECUTOR_OVERHEAD": "200m",
+    }
 
 
 async def test_a_persons_reason_is_kept_as_it_was_written() -> None:
