@@ -1,13 +1,15 @@
 """The embedded ZooKeeper of a local fleet: who comes next finds it, and its address stays."""
 
 import asyncio
+import signal
 from pathlib import Path
 from typing import Final
 
 import pytest
 from bookie.errors import UnavailableError
 from bookie_operator.platform.embedded import EmbeddedStore
-from bookie_operator.platform.folders import LocalFolders
+from bookie_operator.platform.folders import LocalFolders, read_json
+from bookie_operator.platform.processes import ProcessId, is_alive, send, wait_gone
 
 pytestmark = pytest.mark.process
 START_S: Final = 90.0
@@ -22,7 +24,11 @@ async def url_of(store: EmbeddedStore) -> str:
                 assert "is starting" in str(error)
 
 
-async def test_its_address_stays_the_same_for_the_next_operator_and_after_a_stop(
+def process_of(folders: LocalFolders) -> ProcessId:
+    return ProcessId.of(read_json(folders.zookeeper_file) or {})
+
+
+async def test_its_address_stays_the_same_for_the_next_operator_and_after_an_end(
     tmp_path: Path,
 ) -> None:
     """Settings of bookies name it."""
@@ -36,6 +42,9 @@ async def test_its_address_stays_the_same_for_the_next_operator_and_after_a_stop
         await asyncio.to_thread(second.stop)
         await asyncio.to_thread(first.stop)  # collects what it had started
         assert await url_of(third) == url
+        send(process_of(folders), signal.SIGKILL)
+        await asyncio.to_thread(wait_gone, process_of(folders), START_S)
+        assert await url_of(third) == url and is_alive(process_of(folders)), "it runs again"
     finally:
         await third.close()
         await asyncio.to_thread(third.stop)
