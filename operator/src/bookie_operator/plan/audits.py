@@ -178,9 +178,8 @@ def _is_wanted(
     ):
         if changed_at is not None and not is_younger(status, changed_at):
             return True
-    everyone_answers = not pass_.silent
     if status.started_at is None and not is_loss:
-        return everyone_answers and not pass_.marks
+        return pass_.is_settled
     if _is_due(pass_, status.started_at):
         return True
     if is_loss:  # look at once, and again after every further incident
@@ -188,12 +187,10 @@ def _is_wanted(
         if not is_younger(status, detected):
             return True
     is_unclean = status.clean is False
-    is_repaired = not any(one.is_booted and one.has_marks for one in pass_.judged.values())
-    may_release = is_held and is_unclean and is_repaired
+    may_release = is_held and is_unclean and pass_.is_settled_without(pass_.silent)
     if may_release and (is_mended or _may_be_released(pass_, status)):
         return True
-    settled = everyone_answers and not pass_.marks
-    if not settled:
+    if not pass_.is_settled:
         return False
     if not is_younger(status, disturbed_at(incidents, status)):
         return True
@@ -212,11 +209,10 @@ def _may_be_released(pass_: Pass, status: AuditStatus) -> bool:
     hold its fix back. While someone is silent, it may find fewer only where a bookie answers of
     which the last audit did not know what it has. Of holders that are not named any may do so."""
     copies = status.last_copies
-    is_named = copies is not None and copies.is_complete
-    if not pass_.silent or not is_named:
+    if not pass_.silent or copies is None or not copies.is_complete:
         return _waited(status, pass_.now, HELD_AGAIN_S)
+    perhaps = {name for held in copies.held_by for name in held.perhaps}
     answering = pass_.judged.keys() - set(pass_.silent)
-    perhaps = {name for held in copies.held_by for name in held.perhaps} if copies else set()
     return bool(perhaps & answering) and _has_rested(status, pass_.now, HEALED_AGAIN_S)
 
 

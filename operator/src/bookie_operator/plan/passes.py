@@ -72,7 +72,8 @@ class Pass:
         return before is not None and before.boot_epoch > 0
 
     def is_settled_without(self, away: Collection[str]) -> bool:
-        """Like `is_settled`, but without counting bookies that are to be given up."""
+        """Like `is_settled`, but without counting the bookies in `away`, such as those that are to
+        be given up or give no answer."""
         if not self.observed.metadata.reachable or self.observed.metadata.instance_id is None:
             return False
         others = (one for bookie_id, one in self.judged.items() if bookie_id not in away)
