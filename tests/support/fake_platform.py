@@ -243,34 +243,32 @@ class FakeControl:
     on_approval: Health | None = None
     on_drain: Health | None = None
     """What the bookie says once it was told."""
-    meant: list[Identity] = field(default_factory=list)
-    """Of approvals and drains."""
     told: list[Addressee] = field(default_factory=list)
     """Who was told to approve or to drain, and how."""
+
+    @property
+    def meant(self) -> list[Identity]:
+        return [to.meant for to in self.told]
 
     async def health(self, to: Addressee) -> Health | None:
         return self.healths.get(to.address, bookie(to.address).health)
 
     async def approve(self, to: Addressee, *, plan_id: str, approved_by: str) -> None:
         self.approved.append((to.address, plan_id, approved_by))
-        self.told.append(to)
-        self.meant.append(to.meant)
-        if self.on_approval is not None:
-            self.healths[to.address] = self.on_approval
+        self._tell(to, self.on_approval)
 
     async def approve_collection(self, to: Addressee, *, plan_id: str, approved_by: str) -> None:
         self.collections.append((to.address, plan_id, approved_by))
-        self.told.append(to)
-        self.meant.append(to.meant)
-        if self.on_approval is not None:
-            self.healths[to.address] = self.on_approval
+        self._tell(to, self.on_approval)
 
     async def drain(self, to: Addressee, *, cancel: bool) -> None:
         self.drains.append((to.address, cancel))
+        self._tell(to, self.on_drain)
+
+    def _tell(self, to: Addressee, then: Health | None) -> None:
         self.told.append(to)
-        self.meant.append(to.meant)
-        if self.on_drain is not None:
-            self.healths[to.address] = self.on_drain
+        if then is not None:
+            self.healths[to.address] = then
 
     async def close(self) -> None:
         return
