@@ -37,6 +37,7 @@ from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.admin.client import dial_with
 from bookie.wire.identity import Identity
 from bookie.wire.native import LacReply, LacRequest, ReadReply, ReadRequest
+from storage_kit import rest
 
 ME = BookieId("bookie-0")
 ENSEMBLE = (ME, BookieId("bookie-1"), BookieId("bookie-2"))
@@ -143,9 +144,10 @@ class ServerLab:
         return self.bookie
 
     async def start(self) -> Bookie:
-        """Returns once it serves and is registered."""
+        """Returns once it serves and is registered, and its flushers rest."""
         bookie = self.begin()
         await self.until_registered()
+        await asyncio.to_thread(rest, bookie.control.booted.storage)
         return bookie
 
     async def until_registered(self) -> None:

@@ -82,6 +82,15 @@ def settings(
     )
 
 
+def rest(storage: Storage) -> None:
+    """The flushers have begun all that was asked of them: no sync of before takes what is added
+    from now on along."""
+    for directory in storage.maintenance.directories:
+        stream = directory.log.stream
+        with stream._lock:
+            stream._flusher.wait_until(lambda stream=stream: not stream._sync_wanted)
+
+
 def take_back_notes(storage: Storage) -> None:
     """What a bookie does after a flush, with all noted ledgers."""
     while storage.take_back_notes():
@@ -146,6 +155,7 @@ class StorageKit:
         self._calls: queue.Queue[Callable[[], None]] = queue.Queue()
         wanted = settings(root, mode, **changes)
         self.storage = Storage.open(wanted, disk=self.disk, call_soon=self._calls.put)
+        self.rest()
 
     @property
     def sim(self) -> SimDisk:
@@ -220,12 +230,8 @@ class StorageKit:
         return sum(iter(self.storage.maintenance.compact_some, None), CompactReport())
 
     def rest(self) -> None:
-        """The flushers have begun all that was asked of them: no sync of before takes what is
-        added from now on along."""
-        for directory in self.storage.maintenance.directories:
-            stream = directory.log.stream
-            with stream._lock:
-                stream._flusher.wait_until(lambda stream=stream: not stream._sync_wanted)
+        """See the function."""
+        rest(self.storage)
 
     def held(self, ledger_id: int) -> EntrySet:
         return self.storage.held(LedgerId(ledger_id))
