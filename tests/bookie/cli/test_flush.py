@@ -13,6 +13,7 @@ from bookie.errors import BookieError, NotReadyError, StorageError
 from bookie.server.admin import AdminServer
 from bookie.server.control import Control, Health
 from bookie.server.state import BookieState, Phase
+from bookie.wire.admin.client import Call
 from bookie.wire.identity import Identity
 from click.testing import CliRunner, Result
 
@@ -78,6 +79,18 @@ async def test_a_bookie_that_cannot_flush_says_why(error: BookieError) -> None:
 async def test_a_flush_is_not_waited_for_longer_than_asked() -> None:
     told = await flush(Flushable(hangs=True), "--timeout", "0.05")
     assert (told.exit_code, "did not end within 0.05 s" in told.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(("words", "waits_s"), [([], 120.0), (["--timeout", "1234"], 1234.0)])
+async def test_a_flush_may_take_as_long_as_asked(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], waits_s: float
+) -> None:
+    calls = list[Call]()
+    monkeypatch.setattr(
+        "bookie.cli.flush.Call", lambda *parts: calls.append(Call(*parts)) or calls[-1]
+    )
+    assert (await flush(Flushable(), *words)).exit_code == 0
+    assert calls[-1] == Call(Identity("cluster", "bookie-0", 1), waits_s)
 
 
 async def test_a_bookie_that_is_not_there_is_told() -> None:

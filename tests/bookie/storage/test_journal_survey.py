@@ -95,6 +95,20 @@ def test_a_journal_that_was_never_trimmed_needs_its_first_file(disk: InlineDisk)
     assert found(disk).ended and found(disk).last_sequence == 2
 
 
+def test_a_journal_with_bytes_behind_its_end_record_is_torn_and_was_not_closed(
+    disk: InlineDisk,
+) -> None:
+    journal = opened(disk)
+    write(journal)
+    journal.close()
+    path, end = DIRECTORY / JOURNAL_FILES.name(1), found(disk).tail[1]
+    file = disk.open(path, writable=True)
+    file.pwrite([b"x"], end)
+    file.close()
+    seen = survey(disk, DIRECTORY)
+    assert (seen.torn, seen.ended, seen.lost, seen.tail) == (True, False, [], (1, end))
+
+
 @pytest.mark.parametrize("window_bytes", [1032, 1033, 3000])
 def test_records_are_found_wherever_what_is_read_at_once_ends(
     disk: InlineDisk, monkeypatch: pytest.MonkeyPatch, window_bytes: int
