@@ -111,7 +111,8 @@ def _check_conditions(
     for one in conditions:
         old = former.get(one.type)
         assert one.reason, f"{one.type} has no reason"
-        if old is not None and old.status == one.status:
+        is_past = old is not None and old.last_transition_time <= now
+        if old is not None and old.status == one.status and is_past:
             assert one.last_transition_time == old.last_transition_time
         else:
             assert abs((one.last_transition_time - now).total_seconds()) < 1

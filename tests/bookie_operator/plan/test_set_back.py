@@ -86,6 +86,15 @@ def test_silence_of_before_counts_from_now_on() -> None:
     assert (found.silent_since, found.state_since) == (at(7), at(7))
 
 
+def test_what_fails_for_a_minute_stalls_though_its_condition_is_of_a_clock_ahead() -> None:
+    no_image = bookie(B0, running=False, process_facts={"waiting": "ErrImageNeverPull: not here"})
+    status, stalled = ClusterStatus(), []
+    for seconds in (HOUR, 0, 59, 60):
+        status = seen(no_image, before=status, seconds=seconds, audit=1, began=-9).status
+        stalled.append(status.is_true(ConditionType.STALLED))
+    assert stalled == [False, False, False, True]
+
+
 MAY_LIE_AHEAD: Final = frozenset(
     {
         *("audit.next_at", "mend.next_at", "scrub.next_at", "rereplication.next_at"),
@@ -93,7 +102,6 @@ MAY_LIE_AHEAD: Final = frozenset(
         *("tls.authorities.ends", "tls.certificates.ends"),
         *("bookies.last_end.at", "bookies.first_kill.at"),  # of its node's clock, to be compared
         *("bookies.repair.started_at", "bookies.repair.ended_at"),  # of its job, and the job has it
-        "conditions.last_transition_time",  # only flips move it
         "looked_at",  # of a look that people are told is ahead
         "limbo.oldest_since",  # made anew of the incidents
     }

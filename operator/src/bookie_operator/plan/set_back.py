@@ -28,6 +28,7 @@ _LISTS: Final = {
     "incidents": ("stopped_at", "detected_at", "cleared_at"),
     "bookies": ("state_since", "silent_since", "gone_since", "rereplicated_at"),
     "blocked": ("since",),
+    "conditions": ("last_transition_time",),
 }
 """The same, of the lists in the status."""
 
