@@ -103,15 +103,20 @@ async def test_rolling_closes_the_ledger_before_and_keeps_the_order() -> None:
     assert await content(ledgers) == [b"a", b"b"]
 
 
-async def test_a_full_ledger_is_rolled_by_itself() -> None:
+LIMITS = pytest.mark.parametrize("limit", [{"roll_entries": 10}, {"roll_bytes": 20}], ids=str)
+"""Ten entries of two bytes fill a ledger."""
+
+
+@LIMITS
+async def test_a_full_ledger_is_rolled_by_itself(limit: dict[str, int]) -> None:
     ledgers = await client()
-    log = await opened(ledgers, roll_entries=10)
+    log = await opened(ledgers, **limit)
     for number in range(40):
-        await append(log, b"%d" % number)
+        await append(log, b"%02d" % number)
         await ledgers.fleet.settle()
     assert len(log.ledger_ids) == 5
     await log.close()
-    assert await content(ledgers) == [b"%d" % number for number in range(40)]
+    assert await content(ledgers) == [b"%02d" % number for number in range(40)]
 
 
 class NoNewLedgers(MemoryStore):
@@ -126,7 +131,7 @@ class NoNewLedgers(MemoryStore):
         return await super().new_ledger_id()
 
 
-@pytest.mark.parametrize("limit", [{"roll_entries": 10}, {"roll_bytes": 20}], ids=str)
+@LIMITS
 @pytest.mark.parametrize("together", [1, 2, 5])
 async def test_a_roll_that_failed_is_tried_again_once_the_ledger_is_full_once_more(
     limit: dict[str, int], together: int
