@@ -169,6 +169,16 @@ def test_a_person_fixes_the_cookie_under_policy_never(
     assert [row["mark"] for row in hands.json("limbo")] == ["limbo"]
 
 
+def test_a5_a_person_who_consents_to_one_disk_gives_no_consent_to_two(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hands.replace_disk("ledger-0")
+    monkeypatch.setattr("bookie.cli.cookies.ask", lambda *_, yes: hands.replace_disk("ledger-1"))
+    refused = hands.bookie("cookie", "fix", *hands.config)
+    assert (refused.exit_code, "the disks changed meanwhile" in refused.stderr) == (5, True)
+    assert not [*hands.process.folder.glob("ledger-*/STAMP")]
+
+
 def test_a_bookie_that_never_was_has_no_cookie_to_fix(hands: Hands, tmp_path: Path) -> None:
     tree = yaml.safe_load(hands.process.config.read_text())
     other = tmp_path / "other"

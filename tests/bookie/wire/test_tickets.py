@@ -58,7 +58,9 @@ def test_the_size_that_java_names_with_no_layer_does_no_harm() -> None:
     assert isinstance(one.step(b"#\1\1\0\0" + USER.encode()), Accepted)
 
 
-@pytest.mark.parametrize("choice", [b"", b"\1", b"\1\0", b"\1\0\0", b"\0\0\0\0", b"\4\0\0\0"])
+@pytest.mark.parametrize(
+    "choice", [b"", b"\1", b"\1\0", b"\1\0\0", b"\0\0\0\0", b"\4\0\0\0", b"\5\0\0\0"]
+)
 @pytest.mark.parametrize("name", [b"", USER.encode()])
 def test_half_a_choice_and_one_with_a_layer_are_denied(choice: bytes, name: bytes) -> None:
     one = exchange()

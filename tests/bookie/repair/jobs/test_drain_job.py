@@ -540,6 +540,23 @@ async def test_a_cancel_leaves_what_is_written_to_its_writers(lab: DrainLab) -> 
     assert (await lab.metadata(written.ledger_id)).state is LedgerState.OPEN
 
 
+async def test_a_cancel_while_written_ledgers_are_ended_moves_none_of_them(lab: DrainLab) -> None:
+    written = await lab.ledger(entries=5)
+    writes = 0
+
+    async def before(name: str) -> None:
+        nonlocal writes
+        writes += name == "write_ledger"
+        if writes == 2:  # in recovery, and about to be closed
+            lab.faulty.before = None
+            await lab.control.drain(lab.ids[0], cancel=True)
+
+    lab.faulty.before = before
+    result = await lab.drain(0)
+    assert (await lab.metadata(written.ledger_id)).is_closed
+    assert reasons(result) == ["NotDraining"] and await lab.names(0) == [written.ledger_id]
+
+
 async def test_a_cancel_stops_it_between_two_batches(lab: DrainLab) -> None:
     for _ in range(9):
         await lab.ledger(entries=2, last=1)
