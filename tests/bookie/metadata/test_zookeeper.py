@@ -219,6 +219,20 @@ async def test_a_counter_beyond_all_ids_is_none(
     assert await store.new_ledger_id() == 1 << 32
 
 
+async def test_an_id_is_given_although_nobody_knows_whether_its_znode_is_gone(
+    store: ZooKeeperStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = store.session.write
+
+    async def unanswered(begin: Any, **options: bool) -> Any:
+        if (answer := await write(begin, **options)) is True:
+            raise UnavailableError("the reply to a deletion is lost")
+        return answer
+
+    monkeypatch.setattr(store.session, "write", unanswered)
+    assert [await store.new_ledger_id() for _ in range(2)] == [0, 1]
+
+
 async def test_a_cluster_that_was_wiped_or_made_anew_denies_nothing(
     store: ZooKeeperStore, zookeeper_url: str
 ) -> None:

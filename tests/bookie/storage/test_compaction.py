@@ -68,6 +68,17 @@ def test_files_that_are_mostly_alive_stay(kit: StorageKit) -> None:
     assert kit.held(2) == kit.read(2, 0, 399, bytes_max=1 << 20)[0] == ids((0, 399))
 
 
+def test_a_compaction_that_a_full_disk_stopped_is_gone_on_with(kit: StorageKit) -> None:
+    fill(kit, runs=400)
+    kit.storage.maintenance.delete_ledgers([L2])
+    kit.sim.capacity_bytes = 0
+    kit.rest()
+    assert kit.compact().stopped_by_full_disk
+    kit.sim.capacity_bytes = 1 << 30
+    kit.storage.maintenance.checkpoint()
+    assert kit.compact().files_deleted
+
+
 def test_compaction_touches_nothing_behind_the_last_checkpoint(kit: StorageKit) -> None:
     kit.add(*(run(2, first, 10, fill=ENTRY) for first in range(0, 200, 10)))
     assert kit.compact() == CompactReport()
