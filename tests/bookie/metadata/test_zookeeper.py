@@ -5,6 +5,7 @@ import logging
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -468,12 +469,16 @@ async def test_a_left_over_is_waited_out(zookeeper_url: str) -> None:
 
 
 # Outages
+PATIENT = ZooKeeperSettings(operation_timeout_s=120.0, session_timeout_s=4.0)
+"""On a busy machine a server takes a while to start."""
+
+
 async def test_a_store_outlives_an_outage(own_zookeeper: OwnZooKeeper) -> None:
-    impatient = ZooKeeperSettings(operation_timeout_s=0.3, session_timeout_s=4.0)
-    store = await opened(own_zookeeper.url, impatient)
+    store = await opened(own_zookeeper.url, PATIENT)
     created = await store.create_ledger(ledger(1))
     await store.register(INFO)
     own_zookeeper.stop()
+    store.session.settings = replace(PATIENT, operation_timeout_s=0.3)
     for asking in (
         store.read_ledger(LedgerId(1)),
         store.write_ledger(created.value, version=0),
@@ -484,6 +489,7 @@ async def test_a_store_outlives_an_outage(own_zookeeper: OwnZooKeeper) -> None:
             await asking
     reconnected = asyncio.Event()
     store.session.on_connected.add(reconnected.set)
+    store.session.settings = PATIENT
     await asyncio.to_thread(own_zookeeper.start)
     await reconnected.wait()
     assert await store.read_ledger(LedgerId(1)) == created
@@ -493,7 +499,7 @@ async def test_a_store_outlives_an_outage(own_zookeeper: OwnZooKeeper) -> None:
 
 
 async def test_a_read_waits_through_a_short_outage(own_zookeeper: OwnZooKeeper) -> None:
-    store = await opened(own_zookeeper.url, ZooKeeperSettings())
+    store = await opened(own_zookeeper.url, PATIENT)
     created = await store.create_ledger(ledger(1))
     own_zookeeper.stop()
     reading = asyncio.create_task(store.read_ledger(LedgerId(1)))
