@@ -1,6 +1,7 @@
 """The embedded ZooKeeper of a local fleet: who comes next finds it, and its address stays."""
 
 import asyncio
+import os
 import signal
 from pathlib import Path
 from typing import Final
@@ -8,11 +9,13 @@ from typing import Final
 import pytest
 from bookie.errors import UnavailableError
 from bookie_operator.platform.embedded import EmbeddedStore
-from bookie_operator.platform.folders import LocalFolders, read_json
+from bookie_operator.platform.folders import LocalFolders, held, read_json, write_json
 from bookie_operator.platform.processes import ProcessId, is_alive, send, wait_gone
 
 pytestmark = pytest.mark.process
 START_S: Final = 90.0
+ENDED: Final = ProcessId(os.getpid(), created=0.0)
+"""A process that has ended: another one has its number."""
 
 
 async def url_of(store: EmbeddedStore) -> str:
@@ -52,3 +55,16 @@ async def test_its_address_stays_the_same_for_the_next_operator_and_after_an_end
     finally:
         await third.close()
         await asyncio.to_thread(third.stop)
+
+
+@pytest.mark.parametrize("had_tls", [False, True])
+async def test_one_that_ran_keeps_or_lacks_tls_whatever_the_spec_wants_by_now(
+    tmp_path: Path, had_tls: bool
+) -> None:
+    """Else bookies, whose settings name `zk://` or `zks://`, would lose it for good."""
+    folders = LocalFolders(tmp_path)
+    folders.zookeeper.mkdir()
+    write_json(folders.zookeeper_file, ENDED.as_dict() | {"port": 1, "tls": had_tls})
+    why = "waits for its certificate" if had_tls else "already runs"
+    with held(folders.zookeeper / "lock"), pytest.raises(UnavailableError, match=why):
+        await EmbeddedStore(folders).url(wants_tls=not had_tls)

@@ -15,7 +15,14 @@ from bookie_operator.model.tls import TlsMode
 from bookie_operator.observed import Exit, Process
 from bookie_operator.plan.actions import BookieTemplate, template_of
 from bookie_operator.platform.folders import LocalFolders, held
-from bookie_operator.platform.kubelet import Command, Kubelet, Record, record_of, record_tree
+from bookie_operator.platform.kubelet import (
+    LOG_BYTES_MAX,
+    Command,
+    Kubelet,
+    Record,
+    record_of,
+    record_tree,
+)
 from bookie_operator.platform.processes import Children, ProcessId, is_alive, send, wait_gone
 from bookie_operator.platform.volumes import create_volume
 from fake_processes import bookie_like, ends_at_once, until
@@ -243,6 +250,23 @@ async def test_nothing_starts_while_another_holds_the_bookie(node: Node) -> None
         node.kubelet.ensure(node.template)
         assert not node.process().running
     assert node.process().running
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+async def test_of_a_log_that_is_full_nothing_is_lost_at_the_next_start(
+    node: Node, is_full: bool
+) -> None:
+    """What a bookie said before its end is what people look for."""
+    folder = node.folders.bookie(B0)
+    log, old, size = folder / "log.txt", folder / "log.old.txt", LOG_BYTES_MAX + is_full
+    folder.mkdir()
+    log.write_text("the former process\n")
+    os.truncate(log, size)  # sparse: takes no room
+    node.kubelet.ensure(node.template)
+    assert node.process().running and old.exists() == is_full
+    with (old if is_full else log).open() as kept:
+        assert kept.readline() == "the former process\n"
+        assert os.fstat(kept.fileno()).st_size >= size
 
 
 async def test_nothing_starts_without_all_volumes(node: Node) -> None:
