@@ -12,6 +12,7 @@ from bookie_operator.metrics import OperatorMetrics
 from bookie_operator.model.cluster import ClusterSpec
 from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.platform.kubernetes import api, names
+from bookie_operator.platform.kubernetes.bookies import ADMIN_PORT
 from bookie_operator.platform.kubernetes.surroundings import EXECUTOR_VERBS
 from bookie_operator.serve import NAMES_VARIABLE
 from helm_charts import OPERATOR, ROOT, Object, helm, of_kind, only, render, template
@@ -163,6 +164,14 @@ def test_the_operators_own_network_policy_has_the_ports_and_peers_of_its_values(
     assert [one["port"] for one in anywhere["ports"]] == [6443, 2181, 2281]
     asked = {(one["port"], one["protocol"]) for one in names_asked["ports"]}
     assert asked == {(53, "UDP"), (53, "TCP")}
+
+
+def test_the_operators_own_network_policy_lets_it_ask_bookies_of_every_namespace() -> None:
+    *_others, rule = only(render(OPERATOR, *EVERYTHING), "NetworkPolicy")["spec"]["egress"]
+    [peer] = rule["to"]
+    assert peer.get("namespaceSelector") == {}, "without one: the operator's own namespace alone"
+    assert peer["podSelector"]["matchLabels"].items() <= names.labels("demo", names.BOOKIE).items()
+    assert rule["ports"] == [{"port": ADMIN_PORT, "protocol": "TCP"}]
 
 
 @pytest.mark.parametrize("typo", ["imgae.tag=1", "image.tga=1", "rbac.nods=true", "replica=2"])
@@ -379,6 +388,16 @@ def test_an_uninstall_is_checked_before_anything_goes() -> None:
     container = job["spec"]["template"]["spec"]["containers"][0]
     assert container["args"] == ["bookie-operator", "uninstall-check"]
     assert job["spec"]["backoffLimit"] == 0
+
+
+def test_the_check_looks_where_the_operator_does_and_may_look_there() -> None:
+    objects = render(OPERATOR, "--set=watchNamespaces={one,two}")
+    job = only(objects, "Job")
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    assert container["args"][1:] == ["uninstall-check", "--namespace=one", "--namespace=two"]
+    role = f"ops-{job['metadata']['name']}"
+    bound = [one for one in of_kind(objects, "RoleBinding") if one["roleRef"]["name"] == role]
+    assert [one["metadata"]["namespace"] for one in bound] == ["one", "two"]
 
 
 def test_the_check_may_list_clusters_and_nothing_else() -> None:
