@@ -7,13 +7,13 @@ import pytest
 from bookie.tls.principals import Principal, Role
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import BookieTask
-from bookie_operator.model.tls import DecisionStatus, TlsStatus
+from bookie_operator.model.tls import CertificateStatus, DecisionStatus, TlsStatus
 from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import IssueCertificate, StartJob, WithdrawCertificate
 from bookie_operator.plan.decisions import decision_job
 from bookie_operator.plan.planner import Plan, plan
 from bookie_operator.tls_view import Authorities, Authority, Certificate, Issuer, TlsView
-from operator_scenes import T0, at, cluster, observed, task
+from operator_scenes import T0, all_certified, at, cluster, observed, task
 
 DAY = timedelta(days=1)
 SIGNER = Authority("aa", T0 - DAY, T0 + 1000 * DAY)
@@ -74,6 +74,12 @@ def kept(made: Plan) -> str:
     """Whose certificate the status remembers."""
     decision = made.status.tls.decision if made.status.tls is not None else None
     return decision.job if decision is not None else ""
+
+
+def listed(tls: TlsView) -> tuple[CertificateStatus, ...]:
+    """The certificates whose ends the status names, while the job runs."""
+    status = look(tls, job(running=True), of=MINE).status.tls
+    return status.certificates if status is not None else ()
 
 
 def why(made: Plan) -> set[tuple[str, str]]:
@@ -148,6 +154,14 @@ def test_nothing_begins_while_certificates_are_unseen() -> None:
         made = look(tls)
         assert not started(made) and not issued(made)
         assert {predicate for predicate, _words in why(made)} == {"CertificatePending"}
+
+
+@pytest.mark.parametrize("shown", [ANN, OWN], ids=["of the decision", "of the person"])
+def test_what_a_decision_shows_is_none_of_the_fleets_certificates(shown: Principal) -> None:
+    """It ends within hours, and nobody is to hear an alarm for that."""
+    fleet = all_certified(SECURE)
+    more = {**fleet.certificates, shown: good(shown)}
+    assert listed(replace(fleet, certificates=more, deciding={"ann": shown})) == listed(fleet) != ()
 
 
 def test_an_issuer_is_left_to_sign() -> None:
