@@ -97,6 +97,19 @@ def test_names_and_subresources() -> None:
     assert definitions()["bookietask.yaml"]["spec"]["names"]["shortNames"] == ["bkt"]
 
 
+def test_the_scale_subresource_counts_every_bookie_that_is_to_run() -> None:
+    """By those that are ready, an autoscaler would take one that boots for one that lacks."""
+    scale = definitions()["bookiecluster.yaml"]["spec"]["versions"][0]["subresources"]["scale"]
+    assert scale == {
+        "specReplicasPath": ".spec.replicas",
+        "statusReplicasPath": ".status.replicas",
+        "labelSelectorPath": ".status.selector",
+    }
+    for path in scale.values():
+        _, part, field = path.split(".")
+        assert field in whole("bookiecluster.yaml")["properties"][part]["properties"]
+
+
 def test_quorum_rules_are_in_the_schema() -> None:
     spec = whole("bookiecluster.yaml")["properties"]["spec"]
     rules = [rule["rule"] for schema in schemas(spec) for rule in cel(schema)]
