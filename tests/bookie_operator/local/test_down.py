@@ -15,15 +15,16 @@ from bookie_operator.errors import DirectoryInUseError
 from bookie_operator.local.down import delete_everything, down, running_bookies, take_down
 from bookie_operator.model.bookie_status import BookieState
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.condition_types import ConditionType
+from bookie_operator.model.condition_types import Condition, ConditionType
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.plan.actions import template_of
+from bookie_operator.plan.degraded import _BROKEN
 from bookie_operator.plan.planner import plan
 from bookie_operator.platform.folders import LocalFolders, held, read_json, write_json
 from bookie_operator.platform.kubelet import Record, record_tree
 from bookie_operator.platform.processes import ProcessId, identify, is_alive, send, wait_gone
 from fake_processes import pausing, stubborn
-from operator_scenes import cluster, observed
+from operator_scenes import at, cluster, observed
 
 pytestmark = pytest.mark.process
 STAYS = {"lock", "secrets", "page.json"}
@@ -111,7 +112,44 @@ def test_the_last_status_says_that_nothing_runs(folders: LocalFolders) -> None:
     after = BookieCluster.model_validate(read_json(folders.status_file)).status
     assert (after.phase, after.ready_replicas, after.disruptions_allowed) == ("Stopped", 0, 0)
     assert {one.state for one in after.bookies} == {BookieState.DOWN}
-    assert not after.is_true(ConditionType.AVAILABLE)
+    assert not after.is_true(ConditionType.AVAILABLE) and not after.is_true(ConditionType.READY)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("Ready True AsWanted", "False Stopped"),
+        ("RepairRunning True JobStarted", "False Stopped"),
+        ("MixedDurability True JournalModeFlip", "False Stopped"),
+        ("CookieFixPending True Approved", "False Stopped"),
+        ("CookieFixPending True SuspectDisk", "True SuspectDisk"),
+        *((f"Degraded True {reason}", "False Stopped") for reason in _BROKEN.values()),
+        ("Degraded True AuditFindings", "True AuditFindings"),
+        ("Stalled True BookieCrashLoop", "False Stopped"),
+        ("Stalled True RolloutHalted", "True RolloutHalted"),
+        ("LimboPresent False NoLimbo", "Unknown BookiesNotBooted"),
+        ("LimboPresent True UncleanShutdown", "True UncleanShutdown"),
+        ("DurabilityVerified True AuditClean", "Unknown BookiesNotBooted"),
+        ("DurabilityVerified False AuditFindings", "False AuditFindings"),
+        ("MetadataRolledBack True OlderThanSeen", "True OlderThanSeen"),
+        ("SpaceLow False EnoughSpace", "False EnoughSpace"),
+        ("SpaceLow True DiskNearlyFull", "True DiskNearlyFull"),
+        ("CertificatesValid True AllValid", "True AllValid"),
+    ],
+)
+def test_a_condition_says_what_is_true_of_a_fleet_that_does_not_run(
+    folders: LocalFolders, before: str, after: str
+) -> None:
+    """What was found and waits for a person or for the next start is still so."""
+    words = dict(zip(("type", "status", "reason"), before.split(), strict=True))
+    known = Condition.model_validate(words | {"last_transition_time": at(0)})
+    status = ClusterStatus(conditions=(known,))
+    write_json(folders.status_file, cluster().model_copy(update={"status": status}).as_dict())
+    for _ in range(2):  # the second time nothing ran any more
+        take_down(folders, report=lambda _line: None)
+        stored = BookieCluster.model_validate(read_json(folders.status_file))
+        [one] = stored.status.conditions
+        assert f"{one.status} {one.reason}" == after
 
 
 def available_since(status: ClusterStatus) -> datetime:

@@ -6,7 +6,7 @@ needs no repair. ZooKeeper stops last, since a stopping bookie still talks to it
 
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Final
@@ -18,7 +18,7 @@ from bookie_operator.local.stored import stored_cluster
 from bookie_operator.model.base import whole_milliseconds
 from bookie_operator.model.bookie_status import BookieState
 from bookie_operator.model.cluster import BookieCluster
-from bookie_operator.model.condition_types import ConditionType
+from bookie_operator.model.condition_types import Condition, ConditionType
 from bookie_operator.platform.embedded import EmbeddedStore
 from bookie_operator.platform.folders import (
     LocalFolders,
@@ -40,6 +40,22 @@ from bookie_operator.platform.processes import (
 
 OPERATOR_WAIT_S: Final = 20.0
 GRACE_DEFAULT_S: Final = 300.0
+_RUNNING: Final = (
+    ConditionType.READY,
+    ConditionType.AVAILABLE,
+    ConditionType.PROGRESSING,
+    ConditionType.REPAIR_RUNNING,
+    ConditionType.MIXED_DURABILITY,
+)
+"""Conditions that are True only of what runs."""
+_OF_PROCESSES: Final = ("BookieDown", "BookieCrashLoop", "BookieUnresponsive", "Approved")
+"""Reasons of other conditions that are True only of a process that runs or is to run again."""
+_GOOD: Final[Mapping[str, str]] = {
+    ConditionType.LIMBO_PRESENT: "False",
+    ConditionType.DURABILITY_VERIFIED: "True",
+}
+"""The good status of conditions that are good only while every bookie says so: one that was killed
+may have forgotten entries, and an audit counts no more once a bookie was away."""
 
 Report = Callable[[str], None]
 
@@ -159,21 +175,6 @@ def _stopped(cluster: BookieCluster) -> BookieCluster:
     """The last status, changed to say that nothing runs; its numbers of limbo stay."""
     status = cluster.status
     now = whole_milliseconds(datetime.now(UTC))
-    conditions = tuple(
-        condition.model_copy(
-            update={
-                "status": "False",
-                "reason": "Stopped",
-                "message": "the cluster was taken down",
-                "last_transition_time": (
-                    now if condition.status != "False" else condition.last_transition_time
-                ),
-            }
-        )
-        if condition.type in (ConditionType.AVAILABLE.value, ConditionType.PROGRESSING.value)
-        else condition
-        for condition in status.conditions
-    )
     bookies = tuple(
         bookie.model_copy(update={"state": BookieState.DOWN, "message": "taken down"})
         for bookie in status.bookies
@@ -182,7 +183,21 @@ def _stopped(cluster: BookieCluster) -> BookieCluster:
         "phase": "Stopped",
         "ready_replicas": 0,
         "disruptions_allowed": 0,
-        "conditions": conditions,
+        "conditions": tuple(_after_stop(one, now) for one in status.conditions),
         "bookies": bookies,
     }
     return cluster.model_copy(update={"status": status.model_copy(update=update)})
+
+
+def _after_stop(condition: Condition, now: datetime) -> Condition:
+    """The condition of a cluster that was taken down. What was found and waits for a person, or for
+    the next start, stays."""
+    if condition.type in _RUNNING or condition.reason in _OF_PROCESSES:
+        status, reason = "False", "Stopped"
+    elif condition.status == _GOOD.get(condition.type):
+        status, reason = "Unknown", "BookiesNotBooted"
+    else:
+        return condition
+    since = now if condition.status != status else condition.last_transition_time
+    update = {"status": status, "reason": reason, "message": "the cluster was taken down"}
+    return condition.model_copy(update={**update, "last_transition_time": since})
