@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 import yaml
 from bookie.repair.reports.classes import OF_ENTRIES, OF_OTHERS
+from bookie_operator.kubectl.reasons import BY_REASON
 from bookie_operator.metrics import OperatorMetrics
 from bookie_operator.model.cluster import ClusterSpec
 from bookie_operator.model.condition_types import ConditionType
@@ -286,6 +287,19 @@ def test_named_namespaces_get_roles_of_their_own() -> None:
     assert {role["metadata"]["namespace"] for role in roles} == {"one", "two"}
     assert all(set(granted(role)) == set(USED) for role in roles)
     assert set(granted(operator_role(objects))) == set(USED_CLUSTER_WIDE)
+
+
+def test_the_hint_about_a_missing_right_shows_every_role_of_the_operator() -> None:
+    objects = render(OPERATOR, "--set=watchNamespaces={one,two}")
+    bindings = of_kind(objects, "ClusterRoleBinding") + of_kind(objects, "RoleBinding")
+    mine = [one for one in bindings if one["subjects"][0]["name"] == "demo-bookie-operator"]
+    bound = [(one["roleRef"]["kind"], one["roleRef"]["name"]) for one in mine]
+    _get, kinds, _by, label, *_ = BY_REASON["Forbidden"][1]
+    for role in [one for one in objects if (one["kind"], one["metadata"]["name"]) in bound]:
+        assert f"{role['kind'].lower()}s" in kinds.split(",")
+        name, value = label.split("=")
+        assert role["metadata"]["labels"][name] == value
+    assert {kind for kind, _name in bound} == {"Role", "ClusterRole"}
 
 
 def test_named_namespaces_need_nothing_cluster_wide() -> None:

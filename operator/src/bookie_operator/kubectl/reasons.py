@@ -16,7 +16,7 @@ _PODS: Final = ("describe", "pods", "-l", f"{GROUP}/cluster={{name}},{GROUP}/com
 _JOBS: Final = ("logs", "-l", f"{GROUP}/cluster={{name}},{GROUP}/component=job", "--prefix")
 _ROLES: Final = (
     "get",
-    "clusterroles",
+    "clusterroles,roles",  # with the value watchNamespaces its rights are roles of namespaces
     "-l",
     "app.kubernetes.io/name=bookie-operator",
     "-o",
