@@ -159,6 +159,27 @@ def test_without_an_object_the_first_one_makes_it_in_the_end(time: Time) -> None
     assert run(lease.renew())
 
 
+def maker_that_holds(api: Api, time: Time) -> Lease:
+    """Who had to make the object, and has waited until the one before had ended."""
+    made = candidate(api, "a", time)
+    assert not run(made.renew()) and not run(made.renew())
+    time.now += DURATION_S
+    assert run(made.renew())
+    return made
+
+
+def test_who_made_the_object_gives_it_away_at_its_end_as_any_holder_does(time: Time) -> None:
+    api = FakeApi()
+    run(maker_that_holds(api, time).release())
+    assert run(candidate(api, "b", time).renew())
+
+
+def test_who_made_the_object_takes_it_again_at_once_after_an_outage(time: Time) -> None:
+    maker = maker_that_holds(FakeApi(), time)
+    time.now += HELD_S
+    assert not maker.held_s and run(maker.renew())
+
+
 def test_a_renewal_counts_from_when_it_was_sent(api: FakeApi, time: Time) -> None:
     def slow() -> None:
         time.now += 2.0
