@@ -303,6 +303,18 @@ async def test_a_load_balancer_that_never_comes_is_said() -> None:
     assert "no load balancer has given it an address" in str(failed[f"Service {OUTSIDE}"])
 
 
+async def test_a_zookeeper_advertises_nothing_and_is_still_reached() -> None:
+    external = {"type": "NodePort", "zookeeper": True}
+    lab = Lab(metadata={"embedded": {}}, external=external)
+    lab.api.put(NODE, node(("ExternalIP", "192.0.2.7")))
+    await lab.run_bookie()
+    await settled(lab)
+    assert lab.api.find(SERVICE, "demo-zookeeper-external") is not None
+    lab.api.now += PENDING
+    _said, failed = await tried(lab)
+    assert failed == [f"Service demo-bookie-{n}-external" for n in (1, 2, 3)]
+
+
 async def test_a_paused_cluster_is_reached_as_before() -> None:
     lab = await reached(type="NodePort")
     said = await settled(lab)
