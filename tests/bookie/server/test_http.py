@@ -1,12 +1,16 @@
 """Probes and metrics: alive from the start, ready when it can serve, limbo or not."""
 
 import asyncio
+from collections import Counter
+from typing import Any
 
 import aiohttp
 import pytest
 from bookie.protocol.status import Status
 from bookie.server.http import BookieCollector, Gauges
-from bookie.server.state import AuthFailure, BookieState, Phase, ReadOnlyReason
+from bookie.server.state import AuthFailure, BookieState, CutOff, Phase, ReadOnlyReason, Traffic
+from bookie.storage.durations import Durations
+from prometheus_client import generate_latest
 from server_lab import ServerLab, frame
 
 
@@ -20,6 +24,10 @@ async def get(lab: ServerLab, path: str) -> tuple[int, str]:
 async def metrics(lab: ServerLab) -> dict[str, float]:
     status, text = await get(lab, "/metrics")
     assert status == 200
+    return parsed(text)
+
+
+def parsed(text: str) -> dict[str, float]:
     lines = [line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#")]
     return {name: float(value) for name, value in lines}
 
@@ -121,8 +129,124 @@ async def test_connections_that_are_not_authenticated_are_counted(server: Server
     )
 
 
-def figures(state: BookieState) -> dict[str, float]:
-    found = BookieCollector(state, Gauges()).collect()
+EACH_ITS_OWN = """\
+bookie_runs_added_total 2
+bookie_entries_added_total 3
+bookie_added_bytes_total 4
+bookie_reads_total 5
+bookie_read_bytes_total 6
+bookie_fences_total 7
+bookie_limbo_cleared_total 8
+bookie_slow_clients_total 9
+bookie_stock_garbage_total 10
+bookie_connections 11
+bookie_reply_bytes 12
+bookie_long_polls 13
+bookie_stock_unauthenticated 14
+bookie_refused_total{status="unknown"} 15
+bookie_refused_total{status="fenced"} 16
+bookie_tls_failures_total{port="run"} 17
+bookie_tls_failures_total{port="stock"} 18
+bookie_tls_connections{port="run"} 19
+bookie_tls_connections{port="stock"} 20
+bookie_stock_connections{wire="v2"} 21
+bookie_stock_connections{wire="v3"} 22
+bookie_connections_cut_off_total{reason="full"} 23
+bookie_connections_cut_off_total{reason="silent"} 24
+bookie_connections_cut_off_total{reason="unfinished"} 25
+bookie_connections_cut_off_total{reason="memory"} 26
+bookie_connections_cut_off_total{reason="http"} 27
+bookie_stock_authentication_failures_total{reason="credentials"} 28
+bookie_stock_authentication_failures_total{reason="plugin"} 29
+bookie_stock_authentication_failures_total{reason="plain"} 30
+bookie_stock_authentication_failures_total{reason="silence"} 31
+bookie_stock_authentication_failures_total{reason="crowd"} 32
+bookie_ledgers_missing 33
+bookie_tombstones 34
+bookie_boot_epoch 35
+bookie_limbo_ledgers 36
+bookie_unchecked_ledgers 37
+bookie_noted_ledgers 38
+bookie_unflushed_bytes 39
+bookie_free_bytes{directory="/a"} 40
+bookie_free_bytes{directory="/b"} 41
+bookie_certificate_expiry_timestamp_seconds 42
+bookie_add_wait_seconds_sum 43
+bookie_read_wait_seconds_sum 44
+bookie_checkpoint_seconds_sum 45
+bookie_sync_seconds_sum{directory="/a",stream="journal"} 46
+bookie_sync_seconds_sum{directory="/b",stream="log"} 47
+"""
+"""Every counter, level and sum of durations of `numbered`; 0 and 1 are flags, and counts of one."""
+
+
+def lasting(seconds: float) -> Durations:
+    one = Durations()
+    one.observe(seconds)
+    return one
+
+
+def numbered() -> tuple[BookieState, Gauges]:
+    """A bookie no two of whose figures are the same number."""
+    traffic = Traffic(
+        runs_added=2,
+        entries_added=3,
+        bytes_added=4,
+        reads=5,
+        bytes_read=6,
+        fences=7,
+        limbo_cleared=8,
+        slow_clients=9,
+        garbage=10,
+        connections=11,
+        reply_bytes=12,
+        long_polls=13,
+        unauthenticated=14,
+        refused=Counter({Status.UNKNOWN: 15, Status.FENCED: 16}),
+        tls_failures=Counter(run=17, stock=18),
+        tls_connections=Counter(run=19, stock=20),
+        stock_connections=Counter(v2=21, v3=22),
+        cut_off=Counter({cause: n for n, cause in enumerate(CutOff, 23)}),
+        authentication_failures=Counter({why: n for n, why in enumerate(AuthFailure, 28)}),
+        add_waits=lasting(43),
+        read_waits=lasting(44),
+    )
+    gauges = Gauges(
+        boot_epoch=35,
+        limbo_ledgers=36,
+        unchecked_ledgers=37,
+        noted_ledgers=38,
+        unflushed_bytes=39,
+        free_bytes={"/a": 40, "/b": 41},
+        certificate_ends_s=42,
+        checkpoints=lasting(45),
+        syncs={("journal", "/a"): lasting(46), ("log", "/b"): lasting(47)},
+    )
+    return BookieState("bookie-0", ledgers_missing=33, tombstones=34, traffic=traffic), gauges
+
+
+def test_every_figure_is_its_own_and_no_other() -> None:
+    found = parsed(generate_latest(BookieCollector(*numbered())).decode())
+    assert {name: n for name, n in found.items() if n > 1} == parsed(EACH_ITS_OWN)
+
+
+@pytest.mark.parametrize(
+    ("flag", "facts"),
+    [
+        ("boot_clean", {}),
+        ("leased", {"is_leased": False}),
+        ("collection_held", {"collection_held": "unusually many"}),
+        ("metadata_rolled_back", {"metadata_rolled_back": "older"}),
+    ],
+)
+def test_a_flag_is_raised_for_what_it_names_alone(flag: str, facts: dict[str, Any]) -> None:
+    calm = figures(BookieState("bookie-0"), Gauges(boot_clean=False))
+    told = figures(BookieState("bookie-0", **facts), Gauges(boot_clean=not facts))
+    assert {name for name in calm if calm[name] != told[name]} == {f"bookie_{flag}"}
+
+
+def figures(state: BookieState, gauges: Gauges | None = None) -> dict[str, float]:
+    found = BookieCollector(state, gauges or Gauges()).collect()
     return {one.name: one.value for metric in found for one in metric.samples if not one.labels}
 
 
