@@ -158,6 +158,11 @@ def test_it_listens_on_an_address_of_ipv6() -> None:
         assert server.socket.getsockname()[0] == "::1"
 
 
+def test_the_brackets_of_an_address_are_no_part_of_its_host() -> None:
+    asked = exporter.make_context("exporter", ["--zookeeper", "[::1]:7"])
+    assert asked.params["zookeeper"] == ("::1", 7)
+
+
 def test_an_address_without_a_port_is_refused() -> None:
     ended = CliRunner().invoke(exporter, ["--zookeeper", "zk.example"])
     assert (ended.exit_code, "expected HOST:PORT" in ended.output) == (2, True)

@@ -15,6 +15,7 @@ zk_max_readlatency\t2
 zk_cnt_readlatency\t2
 zk_sum_readlatency\t3
 zk_p50_readlatency\t1
+zk_p95_readlatency\t1.75
 zk_p99_readlatency\t2
 zk_p999_readlatency\t4
 """
@@ -35,6 +36,7 @@ def test_a_summary_has_count_sum_and_quantiles_and_no_extremes() -> None:
         ("readlatency_count", ()): 2.0,
         ("readlatency_sum", ()): 3.0,
         ("readlatency", (("quantile", "0.5"),)): 1.0,
+        ("readlatency", (("quantile", "0.95"),)): 1.75,
         ("readlatency", (("quantile", "0.99"),)): 2.0,
         ("readlatency", (("quantile", "0.999"),)): 4.0,
     }
