@@ -196,6 +196,12 @@ async def test_a_source_that_fails_says_why(visitor: Visitor, source: Source) ->
     assert (answer.status, await answer.text()) == (503, f"{source.error}\n")
 
 
+async def test_what_could_not_be_read_forbids_the_same(visitor: Visitor, source: Source) -> None:
+    source.error = LocalError("status.json is unreadable")
+    answer = await visitor.asks(f"/content?key={KEY}")
+    assert answer.status == 503 and HEADERS.items() <= answer.headers.items()
+
+
 async def test_a_port_that_is_in_use_is_an_error_with_what_to_do(source: Source) -> None:
     taken = socket.create_server(("127.0.0.1", 0))
     port = taken.getsockname()[1]
