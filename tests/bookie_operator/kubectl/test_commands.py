@@ -118,6 +118,13 @@ class TestStatus:
         assert ["Repairing" in phases[0], "Running" in phases[1]] == [True, True]
         assert done.exit_code == 1 and "demo was deleted" in done.stderr
 
+    def test_a_version_with_one_digit_more_is_a_change_like_any_other(self, lab: FakeLab) -> None:
+        lab.put_cluster("limbo", resourceVersion="999")
+        lab.later("demo", {"status": {"phase": "Running"}}, None)
+        lines = lab.run("status", "-w", "-o", "json").stdout.splitlines()
+        versions = [json.loads(line)["metadata"]["resourceVersion"] for line in lines]
+        assert versions == ["999", "1000"]
+
     def test_watching_as_json_is_a_document_a_line(self, lab: FakeLab) -> None:
         lab.put_cluster("limbo")
         lab.later("demo", {"status": {"phase": "Running"}}, None)
