@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 import pytest
 from bookie.metadata.embedded import EmbeddedSettings, EmbeddedZooKeeper, free_port
@@ -21,6 +22,7 @@ from bookie.monitoring.exporter import _Scrape as Scrape
 from bookie.monitoring.exporter import main as exporter
 from bookie.tls.principals import Role
 from click.testing import CliRunner
+from ipv6 import needs_ipv6
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_server import zookeeper_figures
 from tls_fleet import TlsFleet
@@ -109,15 +111,16 @@ def test_who_connects_and_asks_nothing_is_not_waited_for(monkeypatch: pytest.Mon
 
 
 @pytest.mark.process
-def test_the_program_says_where_it_listens_and_ends_when_it_is_asked_to() -> None:
-    options = ("--port=0", "--zookeeper=127.0.0.1:1")
+@pytest.mark.parametrize("bind", ["127.0.0.1", pytest.param("::1", marks=needs_ipv6)])
+def test_the_program_says_where_it_listens_and_ends_when_it_is_asked_to(bind: str) -> None:
+    options = (f"--bind={bind}", "--port=0", "--zookeeper=127.0.0.1:1")
     words = (sys.executable, "-m", "bookie.monitoring.exporter", *options)
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, bufsize=1) as child:
         assert child.stdout is not None
         url = child.stdout.readline().split()[-1]
-        assert get(url)[0] == 503
+        status, _text = get(url)
         child.terminate()
-    assert child.returncode == 0
+    assert (urlsplit(url).hostname, status, child.returncode) == (bind, 503, 0)
 
 
 @pytest.mark.process
@@ -144,16 +147,20 @@ def first_answer(port: int, child: "subprocess.Popen[bytes]") -> tuple[int, str]
     raise AssertionError("the entry point ended before its command")
 
 
-def test_an_address_in_use_is_said() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        ended = CliRunner().invoke(exporter, ["--port", str(taken.getsockname()[1])])
-    assert (ended.exit_code, "cannot be listened on" in ended.output) == (1, True)
+@pytest.mark.parametrize(
+    ("bind", "host"), [("127.0.0.1", "127.0.0.1"), pytest.param("::1", "[::1]", marks=needs_ipv6)]
+)
+def test_an_address_in_use_is_said(bind: str, host: str) -> None:
+    family = socket.AF_INET6 if ":" in bind else socket.AF_INET
+    with socket.create_server((bind, 0), family=family) as taken:
+        port = taken.getsockname()[1]
+        ended = CliRunner().invoke(exporter, ["--bind", bind, "--port", str(port)])
+    assert ended.exit_code == 1 and f"error: {host}:{port} cannot be listened on" in ended.output
 
 
 @pytest.mark.process
+@needs_ipv6
 def test_it_listens_on_an_address_of_ipv6() -> None:
-    if not Path("/proc/net/if_inet6").read_text().strip():
-        pytest.skip("this machine has no IPv6")
     with Exporter(("::1", 0), NOBODY) as server:
         assert server.socket.getsockname()[0] == "::1"
 

@@ -18,6 +18,7 @@ from typing import Final
 import click
 
 from bookie.errors import BookieError
+from bookie.hosts import at_port
 from bookie.monitoring.commands import Address, ask
 from bookie.monitoring.mntr import exposition
 from bookie.tls.environment import DIRECTORY_VARIABLE
@@ -29,7 +30,7 @@ REQUEST_WAIT_S: Final = 10.0
 
 
 def _shown(address: Address) -> str:
-    return f"ZooKeeper at {address[0]}:{address[1]}"
+    return f"ZooKeeper at {at_port(*address)}"
 
 
 class Exporter(ThreadingHTTPServer):
@@ -116,9 +117,9 @@ def main(zookeeper: Address, port: int, bind: str, tls: Path | None) -> None:
     try:
         server = Exporter((bind, port), zookeeper, credentials=tls)
     except OSError as error:
-        click.echo(f"error: {bind}:{port} cannot be listened on: {error}", err=True)
+        click.echo(f"error: {at_port(bind, port)} cannot be listened on: {error}", err=True)
         sys.exit(1)
-    click.echo(f"figures of {_shown(zookeeper)} on http://{bind}:{server.port}/metrics")
+    click.echo(f"figures of {_shown(zookeeper)} on http://{at_port(bind, server.port)}/metrics")
     with server:
         server.serve_forever()
 
