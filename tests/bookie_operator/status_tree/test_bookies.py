@@ -118,6 +118,26 @@ def test_a_disk_s_id_is_shown_unless_it_must_be_brief() -> None:
 
 
 @pytest.mark.parametrize(
+    ("total_bytes", "told"),
+    [
+        (999, "999 bytes"),
+        (1023, "1023 bytes"),
+        (1024, "1 KiB"),
+        (1.5 * 2**20, "1.5 MiB"),
+        (99.96 * 2**30, "100 GiB"),
+        (999.6 * 2**30, "1000 GiB"),
+        (1006.85 * 2**30, "1007 GiB"),
+        (1023.4 * 2**30, "1023 GiB"),
+        (1023.5 * 2**30, "1 TiB"),
+        (5000 * 2**50, "5000 PiB"),
+    ],
+)
+def test_a_disk_s_size_is_written_without_an_exponent(total_bytes: float, told: str) -> None:
+    known = disk(verdict="ok", total_bytes=int(total_bytes))
+    assert disk_text(known).plain == f"ledger-0  ledger  ok  {told}"
+
+
+@pytest.mark.parametrize(
     ("facts", "told"),
     [
         ({"state": "Running"}, "running"),

@@ -194,7 +194,8 @@ def _process(bookie: BookieStatus) -> str:
 def _size(total_bytes: int) -> str:
     size, unit = float(total_bytes), "bytes"
     for larger in _UNITS:
-        if size < 1024:
+        if round(size) < 1024:
             break
         size, unit = size / 1024, larger
-    return f"{size:.3g} {unit}"
+    digits = f"{size:.3g}" if size < 100 else f"{size:.0f}"  # 1000 would be 1e+03
+    return f"{digits} {unit}"
