@@ -16,9 +16,10 @@ from bookie_operator.kubectl.tasks import (
     why_pending,
 )
 from bookie_operator.model.status import ClusterStatus
-from bookie_operator.model.task import BookieTask, TaskSpec, TaskType
+from bookie_operator.model.task import DECISION_JOBS, BookieTask, TaskType
+from bookie_operator.plan.planner import plan
 from kubectl_lab import FakeLab
-from operator_scenes import at, cluster
+from operator_scenes import at, cluster, observed, task
 from rich.console import Console
 
 EXTRA = {
@@ -31,10 +32,8 @@ EXTRA = {
 """What one kind of task or another needs."""
 
 
-def asked(kind: str, bookie: str = "", **rest: Any) -> TaskSpec:
-    return TaskSpec.model_validate(
-        {"cluster": "demo", "type": kind, "bookie": bookie} | EXTRA | rest
-    )
+def asked(kind: str, bookie: str = "", **rest: Any) -> BookieTask:
+    return task(kind, bookie=bookie, **EXTRA | rest)
 
 
 @pytest.mark.parametrize(
@@ -114,6 +113,22 @@ def test_what_refuses_this_task_is_told_before_all_else(
     status = ClusterStatus.model_validate({"blocked": [item]})
     of = cluster(paused=True).model_copy(update={"status": status})
     assert (why_pending(of, asked(kind.value, "b")) == "Pending, refused by P: m") is is_it
+
+
+@pytest.mark.parametrize("kind", DECISION_JOBS)
+def test_a_decision_is_told_its_own_reason_and_no_other_decision_s(kind: TaskType) -> None:
+    of = cluster(paused=True, tls={"mode": "Off"})
+    tasks = [
+        task(kind, f"task-{ledger}", ledger=ledger, reason="why", approvedBy="ann")
+        for ledger in (10, 1, 2)
+    ]
+    refused = plan(of, observed(of=of, tasks=tasks[:2]), ClusterStatus()).status
+    known = of.model_copy(update={"status": refused})
+    assert [why_pending(known, one) for one in tasks] == [
+        "Pending, refused by Paused: task task-10, ledger 10: spec.paused is true",
+        "Pending, refused by Paused: task task-1, ledger 1: spec.paused is true",
+        "Pending: the cluster is paused (kubectl bookie resume)",
+    ]
 
 
 def test_how_far_a_job_is_is_told_at_once_and_then_each_half_minute() -> None:

@@ -18,7 +18,7 @@ from bookie_operator.model.base import API_VERSION
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.model.manifest import parse
-from bookie_operator.model.status import COLLECT, ClusterStatus
+from bookie_operator.model.status import COLLECT, Blocked, ClusterStatus
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskSpec, TaskType
 from bookie_operator.status_tree.ages import span
 
@@ -86,7 +86,7 @@ def follow(
                 said = _tell_once(f"Running {task.status.target}", said, tell)
                 reached.say(task.status.message)
         if task.status.phase is TaskPhase.PENDING:
-            why = why_pending(_cluster_of(kubectl, task), task.spec)
+            why = why_pending(_cluster_of(kubectl, task), task)
             said = _tell_once(why, said, tell)
 
 
@@ -111,11 +111,11 @@ def _tell_once(text: str, said: str, tell: Tell) -> str:
     return text
 
 
-def why_pending(cluster: BookieCluster, asked: TaskSpec) -> str:
+def why_pending(cluster: BookieCluster, task: BookieTask) -> str:
     """Why a task waits, as far as the cluster's status tells."""
-    action, status = ACTIONS[asked.type], cluster.status
+    asked, status = task.spec, cluster.status
     for item in status.blocked:
-        if item.action == action and item.bookie == asked.bookie:
+        if _holds_up(item, task):
             return f"Pending, refused by {item.predicate}: {item.message}"
     if cluster.spec.paused:
         return "Pending: the cluster is paused (kubectl bookie resume)"
@@ -134,6 +134,14 @@ def why_pending(cluster: BookieCluster, asked: TaskSpec) -> str:
     if asked.type is TaskType.REREPLICATE:
         return "Pending: it begins once every bookie serves, none has marks and none drains"
     return "Pending: the operator has not started it yet (see kubectl bookie events)"
+
+
+def _holds_up(refusal: Blocked, task: BookieTask) -> bool:
+    """Decisions about losses name no bookie: where several wait, the message names its task."""
+    if (refusal.action, refusal.bookie) != (ACTIONS[task.spec.type], task.spec.bookie):
+        return False
+    names_a_task = refusal.message.startswith("task ")
+    return not names_a_task or refusal.message.startswith(f"task {task.metadata.name},")
 
 
 def _cluster_of(kubectl: Kubectl, task: BookieTask) -> BookieCluster:
