@@ -6,9 +6,11 @@ import os
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from typing import BinaryIO
+from types import SimpleNamespace
+from typing import BinaryIO, cast
 
 import pytest
+from bookie.cli import entries
 from bookie.cli.entries import PIECE_BYTES, Source, batches
 from bookie.frames.frame import FRAME_BYTES_MAX
 from click import BadParameter
@@ -71,6 +73,19 @@ async def test_waiting_for_input_can_be_interrupted() -> None:
         with pytest.raises(asyncio.CancelledError):
             await waiting
         os.close(into)
+
+
+@pytest.mark.parametrize(("is_followed", "shown"), [(True, b"a"), (False, b"")])
+def test_of_a_ledger_that_is_followed_each_raw_entry_appears_at_once(
+    monkeypatch: pytest.MonkeyPatch, is_followed: bool, shown: bytes
+) -> None:
+    reached = io.BytesIO()
+    out = SimpleNamespace(buffer=io.BufferedWriter(cast(io.RawIOBase, reached)))
+    monkeypatch.setattr(sys, "stdout", out)
+    with entries._shown(True, "text", following=is_followed) as show:
+        show(0, b"a")
+        assert reached.getvalue() == shown
+    assert reached.getvalue() == b"a"
 
 
 async def test_a_line_without_end_is_not_collected_for_ever() -> None:

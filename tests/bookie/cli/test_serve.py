@@ -1,5 +1,6 @@
 """`bookie serve` and its kin with settings that are wrong: one sentence, exit code 2."""
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -76,3 +77,14 @@ def test_a_folder_with_two_names_is_no_two_disks(tmp_path: Path, words: tuple[st
     (tmp_path / "ledger-0").symlink_to(tmp_path / "journal")
     told = tried(tmp_path, words, GOOD)
     assert told.exit_code == 2 and "ledger-0 are the same folder" in told.stderr
+
+
+def test_lines_of_every_logger_are_held_to_a_rate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handlers = list[logging.Handler]()
+    monkeypatch.setattr(logging, "basicConfig", lambda **given: handlers.extend(given["handlers"]))
+    tried(tmp_path, ("serve",), None)
+    [handler] = handlers
+    line = {"name": "kazoo", "msg": "again", "levelno": logging.ERROR}
+    assert not all(handler.filter(logging.makeLogRecord(line)) for _ in range(1000))

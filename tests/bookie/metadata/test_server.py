@@ -117,6 +117,11 @@ def test_it_listens_where_it_is_told_to(tmp_path: Path, bind: str | None, addres
     assert {f"clientPortAddress={address}", "clientPort=2181", "admin.enableServer=false"} <= lines
 
 
+def test_it_takes_any_number_of_connections_of_one_address(tmp_path: Path) -> None:
+    """A local fleet has one address; by itself a ZooKeeper takes 60."""
+    assert "maxClientCnxns=0" in configured(tmp_path, None)
+
+
 @pytest.mark.parametrize("bind", ["0.0.0.0", "::", "[::]"])
 def test_told_to_listen_everywhere_it_listens_on_both_families(tmp_path: Path, bind: str) -> None:
     assert not [line for line in configured(tmp_path, bind) if "clientPortAddress" in line]

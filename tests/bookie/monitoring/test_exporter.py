@@ -51,7 +51,7 @@ def test_a_scrape_has_latencies_queues_connections_znodes_and_syncs(
     zookeeper_server: EmbeddedZooKeeper,
 ) -> None:
     with zookeeper_figures(("127.0.0.1", zookeeper_server.port)) as port:
-        status, text = get(f"http://127.0.0.1:{port}/metrics")
+        status, text = get(f"http://127.0.0.1:{port}/metrics?of=prometheus")
     found = figures(text)
     wanted = {"avg_latency", "readlatency_sum", "updatelatency", "outstanding_requests"}
     wanted |= {"num_alive_connections", "fsynctime_sum", "fsynctime_count", "packets_received"}

@@ -256,6 +256,12 @@ def test_patience_is_short_while_somebody_waits_for_room() -> None:
     assert room.has(two, 1) and room.patience_s() == 30.0
 
 
+def test_patience_that_the_settings_make_shorter_is_no_longer_while_somebody_waits() -> None:
+    room = ReplyRoom(ReplyLimits(per_connection=10, total=20, seconds=2.0), Traffic())
+    room.take(holder(), 20)
+    assert not room.has(holder(), 1) and room.patience_s() == 2.0
+
+
 def test_what_was_written_first_is_taken_first() -> None:
     unread = Unread()
     unread.wrote(100, 80, at=1.0)
