@@ -70,6 +70,19 @@ def test_an_entry_is_header_digest_payload(kind: DigestType) -> None:
 
 
 @each_digest
+@given(sizes=st.lists(st.integers(0, 300), min_size=1, max_size=40), first=st.integers(0, 2**62))
+def test_heads_of_a_batch_are_those_of_its_entries(
+    kind: DigestType, sizes: list[int], first: int
+) -> None:
+    payloads, lac = [bytes([size % 251]) * size for size in sizes], EntryId(first - 1)
+    heads = codec(kind).heads(EntryId(first), payloads, lac=lac, length_before=2**40)
+    for number, (head, payload) in enumerate(zip(heads, payloads, strict=True)):
+        length = 2**40 + sum(sizes[: number + 1])
+        alone = codec(kind).encode(EntryId(first + number), payload, lac=lac, length=length)
+        assert bytes(head) + payload == alone
+
+
+@each_digest
 @given(payload=st.binary(max_size=200), entry_id=st.integers(0, 2**63 - 1))
 def test_decode_returns_what_was_encoded(kind: DigestType, payload: bytes, entry_id: int) -> None:
     entry = codec(kind).encode(EntryId(entry_id), payload, lac=EntryId(entry_id - 1), length=9)
