@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 from bookie.boot.claim import outlasts_s
+from bookie.boot.cookie_fix import FixPolicy
 from bookie.errors import SettingsError
 from bookie.protocol.collection import CollectionRules
 from bookie.server.pacing import BusyRates
@@ -29,6 +30,10 @@ GOOD: dict[str, Any] = {
     "metadata": "memory://m",
     "journal": {"directory": "/disks/journal"},
     "ledgers": [{"directory": "/disks/0"}, {"directory": "/disks/1"}],
+}
+VOLUMES: dict[str, Any] = {
+    "journal": {"directory": "/disks/journal", "volumeUid": "u-journal"},
+    "ledgers": [{"directory": f"/disks/{n}", "volumeUid": f"u-{n}"} for n in range(2)],
 }
 TLS = {"directory": "/tls"}
 PASSWORDS = {"mechanisms": ["digest-md5"], "usersFile": "/u"}
@@ -73,6 +78,21 @@ def test_each_part_gets_the_settings_that_are_its_own(tmp_path: Path) -> None:
     assert reply_limits(made.limits) == ReplyLimits(9 * MIB, 32 * MIB, seconds=4)
     boot = boot_settings(made)
     assert (boot.lease_s, boot.lease_wait_s) == (50, outlasts_s(50)) and outlasts_s(50) > 50
+
+
+def test_the_storage_gets_the_settings_that_are_its_own(tmp_path: Path) -> None:
+    durability = {"journalWriteData": False, "flushIntervalSeconds": 7, "noteIdleFlushes": 5}
+    sizes = {"ringBytes": 32 * MIB, "logFileBytes": 64 * MIB, "directIo": "off"}
+    fix = {"cookieFix": {"policy": "Approve"}}
+    made = load(tmp_path, {"durability": durability, "storage": sizes, **fix} | VOLUMES)
+    boot = boot_settings(made)
+    assert boot.storage == StorageSettings(
+        Path("/disks/journal"), (Path("/disks/0"), Path("/disks/1")), DurabilityMode.MEMORY,
+        flush_interval_s=7, note_idle_flushes=5,
+        ring_bytes=32 * MIB, log_file_bytes=64 * MIB, direct_io="off",
+    )  # fmt: skip
+    assert (boot.bookie_id, boot.policy) == ("bookie-0", FixPolicy.APPROVE)
+    assert boot.volume_uids == ("u-journal", "u-0", "u-1")
 
 
 @pytest.mark.parametrize(("together", "alone", "least"), [(20, 30, 20), (30, 20, 20)])
