@@ -113,6 +113,7 @@ async def test_health_tells_boot_disks_and_marks(server: ServerLab) -> None:
         ("journal", 0, "ok"), ("ledger", 0, "ok"), ("ledger", 1, "ok"),
     ]  # fmt: skip
     assert len({d.disk_id for d in found.disks}) == 3 and found.instance_id
+    assert [d.volume_uid for d in found.disks] == [*map(str, server.directories)]
 
 
 async def test_while_it_boots_health_answers_and_all_else_is_unavailable(

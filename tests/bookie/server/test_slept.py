@@ -176,6 +176,20 @@ async def test_a_denial_behind_a_fence_is_judged_by_the_lease_as_it_is(lab: Lab)
     assert await told == (Status.NOT_READY, None)
 
 
+async def test_what_was_read_before_it_slept_is_not_answered_with(lab: Lab) -> None:
+    told: asyncio.Future[tuple[Status, Any]] = asyncio.get_running_loop().create_future()
+    wish = ReadRequest(LedgerId(7), EntryId(5), EntryId(5), 1, KEY)
+    asker = lab.run_port()
+    asker.connection_made(Outbox())
+    hear(asker, native_add(7))
+    lab.kit.pump(lambda: lab.operations._facts.are_durable(LedgerId(7)))
+    assert lab.operations.read(
+        asker, wish, fence=False, then=lambda status, found, _why: told.set_result((status, found))
+    )
+    lab.now = LEASE_S + 1000  # its reader is in another thread
+    assert await told == (Status.NOT_READY, None)
+
+
 @pytest.mark.parametrize("phase", [Phase.SERVING, Phase.STOPPING])
 async def test_a_read_that_its_fence_came_too_late_for_gives_its_place_back(
     lab: Lab, phase: Phase
