@@ -366,8 +366,10 @@ async def test_a_replaced_disk_waits_for_its_approval_and_then_serves(
     lab.wipe(1)
     bookie = lab.begin()
     await lab.until(lambda: bookie.state.phase is Phase.AWAITING_APPROVAL)
-    asked = (await health(lab)).cookie_fix
+    found = await health(lab)
+    asked = found.cookie_fix
     assert (list(asked.disk_indexes), asked.policy) == ([1], "Approve")
+    assert [disk.verdict for disk in found.disks] == ["ok", "empty", "ok"]
     wrong = pb.ApproveCookieFixRequest(plan_id="another", approved_by="me")
     assert not (await lab.call("ApproveCookieFix", wrong)).accepted
     right = pb.ApproveCookieFixRequest(plan_id=asked.plan_id, approved_by="me")
