@@ -1,12 +1,15 @@
 """What the handlers share, without kopf running: waking, loops that never end, taking down."""
 
 import asyncio
+import dataclasses
 import itertools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import kopf
 import pytest
+import yaml
 from bookie.errors import BookieError
 from bookie_operator.fleet import Fleet
 from bookie_operator.handlers import (
@@ -19,6 +22,7 @@ from bookie_operator.handlers import (
     Operator,
     check_installed,
     configure,
+    login_for_kopf,
     register,
 )
 from bookie_operator.platform.kubernetes.api import (
@@ -33,6 +37,8 @@ from bookie_operator.platform.kubernetes.api import (
     Object,
 )
 from bookie_operator.platform.kubernetes.names import CLUSTER_LABEL
+from fake_api_server import kubeconfig
+from kubernetes.aio.config import kube_config
 from kubernetes_lab import Lab
 from operator_scenes import at
 from virtual_time import clock, in_virtual_time
@@ -328,3 +334,57 @@ def test_a_loop_that_ends_at_once_does_not_hold_up_a_deletion() -> None:
     settings = kopf.OperatorSettings()
     configure(settings)
     assert settings.background.instant_exit_timeout == ENDING_S
+
+
+def test_what_an_operator_before_this_one_wrote_into_clusters_is_known() -> None:
+    """Under another name nobody would take its finalizer away: they could not be deleted."""
+    settings = kopf.OperatorSettings()
+    configure(settings)
+    kept = settings.persistence
+    assert kept.finalizer == "bookkeeper.bookie-operator.dev/finalizer"
+    assert isinstance(kept.progress_storage, kopf.AnnotationsProgressStorage)
+    assert isinstance(kept.diffbase_storage, kopf.AnnotationsDiffBaseStorage)
+    prefixes = {kept.progress_storage.prefix, kept.diffbase_storage.prefix}
+    assert prefixes == {"bookkeeper.bookie-operator.dev"}
+
+
+PLAIN = kopf.ConnectionInfo(server="https://here", insecure=False)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "user", "expected"),
+    [
+        ({}, {}, {}),
+        ({"insecure-skip-tls-verify": True}, {}, {"insecure": True}),
+        ({"certificate-authority": "ca"}, {}, {"ca_path": "ca"}),
+        ({}, {"token": "secret"}, {"scheme": "Bearer", "token": "secret"}),
+        (
+            {},
+            {"client-certificate": "cert", "client-key": "key"},
+            {"certificate_path": "cert", "private_key_path": "key"},
+        ),
+        (
+            {},
+            {"username": "ann", "password": "secret"},
+            {"scheme": "Basic", "token": "YW5uOnNlY3JldA=="},
+        ),
+    ],
+)
+async def test_watches_log_in_as_the_kubeconfig_says(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    cluster: dict[str, Any],
+    user: dict[str, Any],
+    expected: dict[str, Any],
+) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    config, path = kubeconfig("https://here"), tmp_path / "config"
+    config["clusters"][0]["cluster"] |= cluster
+    config["users"][0]["user"] = user
+    path.write_text(yaml.safe_dump(config))
+    for name in ("ca", "cert", "key"):
+        (tmp_path / name).touch()
+    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(path))
+    found = await login_for_kopf()
+    paths = {name: str(tmp_path / expected[name]) for name in expected if name.endswith("_path")}
+    assert found == dataclasses.replace(PLAIN, **{**expected, **paths})
