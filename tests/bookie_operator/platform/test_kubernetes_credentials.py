@@ -414,6 +414,28 @@ async def test_cert_manager_is_asked_for_a_certificate_for_everybody() -> None:
     assert spec["secretName"] == secret_name("demo", Principal("", "", Role.BOOKIE, B0))
 
 
+async def test_cert_manager_renews_in_time_and_with_a_key_that_nobody_has_seen() -> None:
+    """Algorithm and encoding are those of the operator's own authority."""
+    one = Issued()
+    await one.settle()
+    assert one.certificate("job") == {
+        "secretName": "demo-job-tls",
+        "secretTemplate": {"labels": names.labels("demo", names.TLS)},
+        "commonName": "fleet.demo.fleet",
+        "duration": "2160h0m0s",
+        "renewBefore": "720h0m0s",
+        "privateKey": {
+            "algorithm": "ECDSA",
+            "size": 256,
+            "encoding": "PKCS8",
+            "rotationPolicy": "Always",
+        },
+        "usages": ["digital signature", "client auth"],
+        "uris": ["spiffe://bookie-operator/fleet/demo/job/job"],
+        "issuerRef": {"name": "corporate", "kind": "Issuer", "group": "cert-manager.io"},
+    }
+
+
 async def test_who_only_asks_gets_no_names_and_serves_nobody() -> None:
     one = Issued()
     await one.settle()

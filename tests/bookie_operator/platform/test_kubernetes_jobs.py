@@ -4,13 +4,14 @@ import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from bookie.cli.summary import SUMMARY_BYTES_MAX
 from bookie.errors import UnavailableError
 from bookie.ids import BookieId
-from bookie.repair.engine.driver_pod import DriverPod
+from bookie.repair.engine.driver_pod import DriverPod, spark_conf
 from bookie_operator.model.reports import (
     AuditReport,
     DrainReport,
@@ -277,6 +278,19 @@ async def test_spark_is_told_by_its_pod_what_the_spec_says(kind: JobKind) -> Non
     assert (driver.start_deadline_s, driver.cluster) == (repair.start_deadline_seconds, "demo")
     assert driver.service_account == "demo-repair"
     assert (driver.cpu, driver.memory, driver.overhead) == ("100m", "512m", "384m")
+
+
+async def test_executors_are_pulled_as_the_spec_says() -> None:
+    how = {"imagePullSecrets": ["one", "two"], "imagePullPolicy": "Always"}
+    lab = Lab(repair={"image": "registry/repair:1"}, **how)
+    await lab.reach_metadata()
+    await lab.platform.start_job(repair_job(engine="auto"))
+    [container] = lab.api.the(JOB, NAME)["spec"]["template"]["spec"]["containers"]
+    given = {one["name"]: one.get("value", "10.0.0.7") for one in container["env"]}
+    driver = DriverPod.from_environment({**given, "KUBERNETES_SERVICE_HOST": "10.96.0.1"})
+    conf, image = spark_conf(driver, Path("template")), "spark.kubernetes.container.image"
+    assert (conf[image], conf[f"{image}.pullPolicy"]) == ("registry/repair:1", "Always")
+    assert conf[f"{image}.pullSecrets"] == "one,two"
 
 
 @pytest.mark.parametrize(

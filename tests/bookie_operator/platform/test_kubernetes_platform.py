@@ -607,6 +607,20 @@ async def test_d14_a_task_belongs_to_the_very_cluster_that_saw_it(lab: Lab) -> N
     assert not await lab.restarted().tasks(), "a pending task of a cluster that is gone"
 
 
+async def test_d14_a_task_that_something_controls_is_not_controlled_by_its_cluster(
+    lab: Lab,
+) -> None:
+    """A server takes no second controller."""
+    maker = {"apiVersion": "batch/v1", "kind": "Job", "name": "nightly", "uid": "maker"}
+    owners = [maker | {"controller": True}]
+    spec = {"cluster": "demo", "type": "audit"}
+    lab.api.put(TASK, {"metadata": {"name": "look", "ownerReferences": owners}, "spec": spec})
+    assert await lab.platform.tasks()
+    assert not await lab.platform.settle(lab.cluster, ClusterStatus())
+    found = lab.api.the(TASK, "look")["metadata"]["ownerReferences"]
+    assert {one["kind"]: one["controller"] for one in found}["BookieCluster"] is False
+
+
 async def test_d14_a_task_is_made_the_clusters_own_once(lab: Lab) -> None:
     for name in ("one", "two", "three"):
         put_task(lab, name)
