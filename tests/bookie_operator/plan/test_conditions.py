@@ -21,6 +21,7 @@ SETTLED = plan(cluster(), observed(jobs=[audited()], seconds=2), ClusterStatus()
 CAREFUL = cluster(cookieFix={"policy": "Approve"})
 SMALLER = cluster(replicas=3)
 """Bookie 3 is to leave."""
+COMING = (Phase.BOOTING, Phase.MARKING, Phase.STOPPING)
 NOW = 100.0
 
 
@@ -119,6 +120,24 @@ def test_progressing_says_what_goes_on(
 def test_progressing_says_which_bookie_is_waited_for(one: Bookie, reason: str, words: str) -> None:
     status, found, message = said(look(one), ConditionType.PROGRESSING)
     assert (status, found) == ("True", reason) and words in message
+
+
+@pytest.mark.parametrize(
+    ("one", "is_coming"),
+    [
+        (Bookie(id=B4, volumes={}, process=None, health=None), True),
+        (bookie(B4, phase=None, boot_at=NOW - 1), True),
+        (bookie(B4, phase=None), False),
+        (bookie(B4, running=False, exit_at=1), False),
+        *((bookie(B4, phase=phase), phase in COMING) for phase in Phase),
+    ],
+    ids=["no process", "no answer yet", "no answer", "ended", *Phase],
+)
+def test_a_bookie_that_neither_serves_nor_is_broken_is_coming_up(
+    one: Bookie, is_coming: bool
+) -> None:
+    found = said(look(one, of=cluster(replicas=5)), ConditionType.PROGRESSING)
+    assert (found[1] == "BookiesStarting") is is_coming, found
 
 
 def test_a_drain_is_progress_while_it_gets_on() -> None:

@@ -36,6 +36,16 @@ def test_the_status_says_whether_the_metadata_store_answers() -> None:
     assert [one.metadata.reachable for one in seen] == [True, False]
 
 
+def test_the_status_says_where_the_metadata_lie_until_they_lie_elsewhere() -> None:
+    """Tools of people read it there, also while nobody knows."""
+    status, told = ClusterStatus(), []
+    for url in ("zk://here:2181/ledgers", "", "zk://there:2181/ledgers", ""):
+        seen = replace(observed(), metadata=MetadataView(url=url))
+        status = plan(cluster(), seen, status).status
+        told.append(status.metadata.url.partition(":2181")[0])
+    assert told == ["zk://here", "zk://here", "zk://there", "zk://there"]
+
+
 @pytest.mark.parametrize("found", ["another", None])
 def test_a_cluster_goes_by_the_first_metadata_that_it_had_for_life(found: str | None) -> None:
     """However often another store is seen: its bookies' ledgers are known only to the first."""
