@@ -180,6 +180,26 @@ async def test_whatever_was_in_the_way_once_it_has_passed_a_cluster_comes_to_res
     await life.end()
 
 
+def pause(life: Life) -> None:
+    life.lab.api.edit(CLUSTER, "demo", lambda tree: tree["spec"].update(paused=True))
+
+
+@pytest.mark.parametrize("hinder", [pause, be_wrong, deny_a_look, refuse_a_claim])
+@in_virtual_time
+async def test_a_cluster_at_rest_that_does_not_run_is_looked_at_every_few_seconds(
+    hinder: Callable[[Life], None],
+) -> None:
+    life = await serving()
+    hinder(life)
+    await life.go_on(60)
+    looks = life.passes("done") + life.passes("failed")
+    await life.go_on(60)
+    looks = life.passes("done") + life.passes("failed") - looks
+    assert life.lab.api.the(CLUSTER, "demo")["status"]["phase"] != "Running"
+    assert abs(looks - 60 / FAILED_TICK_S) <= 2
+    await life.end()
+
+
 @in_virtual_time
 async def test_being_woken_ends_the_rest() -> None:
     life = await serving()
