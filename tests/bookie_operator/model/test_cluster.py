@@ -7,7 +7,7 @@ import pytest
 from bookie_operator.errors import ManifestError
 from bookie_operator.model.cluster import BookieCluster, bookie_name
 from bookie_operator.model.manifest import load_cluster, parse
-from bookie_operator.model.quantity import size_bytes
+from bookie_operator.model.quantity import is_smaller, size_bytes
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.transition import check_transition
 from bookie_operator.plan.actions import template_of
@@ -132,9 +132,11 @@ def test_a_disk_can_only_grow() -> None:
         check_transition(sized("5Gi").spec, sized("5119Mi").spec)
 
 
-@pytest.mark.parametrize(("text", "count"), [("7", 7), ("2Ki", 2048), ("3Gi", 3 << 30)])
-def test_sizes_are_bytes(text: str, count: int) -> None:
-    assert size_bytes(text) == count
+@pytest.mark.parametrize(("power", "unit"), list(enumerate(["", "Ki", "Mi", "Gi", "Ti", "Pi"])))
+def test_sizes_are_bytes_and_each_unit_has_1024_of_the_one_before(power: int, unit: str) -> None:
+    text = f"3{unit}"
+    assert size_bytes(text) == 3 * 1024**power
+    assert is_smaller(f"1023{unit}", f"1024{unit}") and not is_smaller(text, text)
 
 
 def test_a_newer_objects_unknown_fields_are_ignored_by_the_operator() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from bookie_operator.model.condition_types import ConditionType
 from bookie_operator.model.crd import definitions, documents
 
 CRDS = Path(__file__).parents[3] / "crds"
@@ -95,6 +96,66 @@ def test_names_and_subresources() -> None:
     assert spec["names"]["categories"] == ["bookkeeper"]
     assert set(spec["versions"][0]["subresources"]) == {"status", "scale"}
     assert definitions()["bookietask.yaml"]["spec"]["names"]["shortNames"] == ["bkt"]
+
+
+IN_NO_SCHEMA = {".metadata.creationTimestamp": "date"}
+COLUMNS = {
+    "bookiecluster.yaml": {
+        "Phase": ".status.phase",
+        "Ready": ".status.readyReplicas",
+        "Replicas": ".spec.replicas",
+        "Limbo": ".status.limbo.ledgers",
+        "Unchecked": ".status.limbo.unchecked",
+        "Available": ConditionType.AVAILABLE,
+        "Verified": ConditionType.DURABILITY_VERIFIED,
+        "Journal": ".spec.journalWriteData",
+        "Ack": ".spec.ack",
+        "Degraded": ConditionType.DEGRADED,
+        "Loss": ConditionType.POSSIBLE_DATA_LOSS,
+        "Audited": ".status.audit.finishedAt",
+        "Looked": ".status.lookedAt",
+        "Age": ".metadata.creationTimestamp",
+    },
+    "bookietask.yaml": {
+        "Type": ".spec.type",
+        "Cluster": ".spec.cluster",
+        "Bookie": ".spec.bookie",
+        "Phase": ".status.phase",
+        "Message": ".status.message",
+        "Age": ".metadata.creationTimestamp",
+    },
+}
+"""What each column of `kubectl get` shows: a field, or the status of a condition."""
+
+
+def columns(name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = definitions()[name]["spec"]["versions"][0][
+        "additionalPrinterColumns"
+    ]
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(documents()))
+def test_a_column_shows_what_its_name_says(name: str) -> None:
+    expected = {
+        column: f'.status.conditions[?(@.type=="{shown}")].status'
+        if isinstance(shown, ConditionType)
+        else shown
+        for column, shown in COLUMNS[name].items()
+    }
+    assert {one["name"]: one["jsonPath"] for one in columns(name)} == expected
+
+
+@pytest.mark.parametrize("name", sorted(documents()))
+def test_a_column_is_of_its_fields_type(name: str) -> None:
+    """The API server leaves a column empty whose field has another type, or is none."""
+    for one in columns(name):
+        node = whole(name)
+        for part in one["jsonPath"].partition("[")[0].split(".")[1:]:
+            node = node.get("properties", {}).get(part, {})
+        kind = "date" if node.get("format") == "date-time" else node.get("type")
+        usual = {"array": "string", None: IN_NO_SCHEMA.get(one["jsonPath"])}
+        assert one["type"] == usual.get(kind, kind), one
 
 
 def test_the_scale_subresource_counts_every_bookie_that_is_to_run() -> None:
