@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from bookie.pods import executor_template
+from bookie_operator.model.base import GROUP
 from bookie_operator.model.task import TaskType
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.bookies import ADMIN_PORT
@@ -75,6 +76,34 @@ def is_let_in(
         variables[one["name"]] = judged(one["expression"], variables=variables)
     checks = [one["expression"] for one in policy["spec"]["validations"]]
     return all(judged(one, variables=variables) for one in checks)
+
+
+@pytest.mark.parametrize(
+    ("end", "group", "resource", "operations"),
+    [
+        ("decisions", GROUP, "bookietasks", ["CREATE"]),
+        ("retention", GROUP, "bookieclusters", ["CREATE", "UPDATE"]),
+        ("executors", "", "pods", ["CREATE", "DELETE"]),
+        ("overlays", GROUP, "bookieclusters", ["CREATE", "UPDATE"]),
+    ],
+)
+def test_a_policy_is_asked_of_every_version_of_its_resource_and_silence_is_a_no(
+    policies: dict[str, Object], end: str, group: str, resource: str, operations: list[str]
+) -> None:
+    spec = policies[end]["spec"]
+    asked = {"apiGroups": [group], "apiVersions": ["*"], "resources": [resource]}
+    assert spec["matchConstraints"] == {"resourceRules": [asked | {"operations": operations}]}
+    assert spec["failurePolicy"] == "Fail"
+
+
+@pytest.mark.parametrize("values", [(), (SOME,)], ids=str)
+def test_every_policy_is_in_force_and_refuses(values: tuple[str, ...]) -> None:
+    """Without a binding nothing is judged, and one that only audits refuses nobody."""
+    objects = render(OPERATOR, *values)
+    made = [one["metadata"]["name"] for one in of_kind(objects, "ValidatingAdmissionPolicy")]
+    bindings = [one["spec"] for one in of_kind(objects, "ValidatingAdmissionPolicyBinding")]
+    assert sorted(one["policyName"] for one in bindings) == sorted(made)
+    assert all(one["validationActions"] == ["Deny", "Audit"] for one in bindings)
 
 
 @pytest.mark.parametrize("kind", TaskType)

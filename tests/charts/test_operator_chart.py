@@ -116,44 +116,6 @@ def test_every_option_renders() -> None:
     assert kinds >= {"PodMonitor", "PrometheusRule", "NetworkPolicy", "Role", "Service", "Job"}
 
 
-ON_NODES: Final[dict[str, Any]] = {
-    "nodeSelector": {"disk": "fast"},
-    "tolerations": [{"key": "storage", "operator": "Exists"}],
-    "imagePullSecrets": [{"name": "registry"}],
-}
-"""Without these a pod comes up nowhere, where nodes or images are not for everybody."""
-OF_THE_OPERATOR: Final[dict[str, Any]] = ON_NODES | {
-    "priorityClassName": "storage",
-    "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
-}
-
-
-def pod_of(kind: str, values: dict[str, Any]) -> Object:
-    given = (f"--set-json={name}={json.dumps(value)}" for name, value in values.items())
-    template: Object = only(render(OPERATOR, *given), kind)["spec"]["template"]
-    return template
-
-
-@pytest.mark.parametrize(
-    ("kind", "values"), [("Deployment", OF_THE_OPERATOR), ("Job", ON_NODES)], ids=str
-)
-def test_what_values_say_of_pods_is_in_them(kind: str, values: dict[str, Any]) -> None:
-    """The Job is the check before an uninstall, which waits in vain where it cannot run."""
-    assert values.items() <= pod_of(kind, values)["spec"].items()
-
-
-def test_what_values_add_to_the_operators_pod_is_in_it() -> None:
-    added = {"podLabels": {"team": "storage"}, "podAnnotations": {"scrape": "yes"}}
-    sizes = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "1Gi"}}
-    more = {"extraArgs": ["--page-port=0"], "extraEnv": [{"name": "A", "value": "b"}]}
-    pod = pod_of("Deployment", {**added, **more, "resources": sizes, "verbose": True})
-    [container] = pod["spec"]["containers"]
-    assert added["podLabels"].items() <= pod["metadata"]["labels"].items()
-    assert pod["metadata"]["annotations"] == added["podAnnotations"]
-    assert container["args"][-2:] == ["--verbose", *more["extraArgs"]]
-    assert (container["env"][-1:], container["resources"]) == (more["extraEnv"], sizes)
-
-
 def test_the_operators_own_network_policy_has_the_ports_and_peers_of_its_values() -> None:
     ports = {"apiServerPorts": [6443], "metadataPorts": [2181, 2281]}
     peers = [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]
@@ -429,14 +391,42 @@ def test_nothing_waits_for_readiness_in_a_hook() -> None:
     assert hooks == {"pre-delete"}
 
 
-def test_people_get_rights_by_the_roles_they_have() -> None:
-    roles = {r["metadata"]["name"]: r for r in of_kind(render(OPERATOR), "ClusterRole")}
-    edit = roles["ops-demo-bookie-operator-edit"]
-    view = roles["ops-demo-bookie-operator-view"]
-    assert f"{RBAC}/aggregate-to-edit" in edit["metadata"]["labels"]
-    assert f"{RBAC}/aggregate-to-view" in view["metadata"]["labels"]
-    assert granted(view)[(GROUP, "bookieclusters")] == {"get", "list", "watch"}
-    assert (GROUP, "bookieclusters/status") not in granted(edit)
+READ: Final = {"get", "list", "watch"}
+WRITE: Final = {"create", "update", "patch", "delete", "deletecollection"}
+OF_PEOPLE: Final[dict[str, tuple[set[str], dict[str, set[str]]]]] = {
+    "view": (
+        {"view", "edit", "admin"},
+        {
+            "bookieclusters": READ,
+            "bookieclusters/status": READ,
+            "bookieclusters/scale": READ,
+            "bookietasks": READ,
+            "bookietasks/status": READ,
+        },
+    ),
+    "edit": (
+        {"edit", "admin"},
+        {
+            "bookieclusters": WRITE,
+            "bookietasks": WRITE,
+            "bookieclusters/scale": {"update", "patch"},
+        },
+    ),
+    # Who may accept a loss does so with a task, and need not have the role edit.
+    "decisions": (set(), {"bookietasks": {"create"}, "bookietasks/decision": {"create"}}),
+}
+"""Role -> those of Kubernetes that include it, and what it lets people do."""
+
+
+@pytest.mark.parametrize("role", OF_PEOPLE)
+def test_people_get_rights_by_the_roles_they_have(role: str) -> None:
+    whole = f"ops-demo-bookie-operator-{role}"
+    objects = of_kind(render(OPERATOR), "ClusterRole")
+    [found] = [one for one in objects if one["metadata"]["name"] == whole]
+    labels = found["metadata"]["labels"].items()
+    included = {key.partition("/aggregate-to-")[2] for key, value in labels if value == "true"}
+    rights = {(GROUP, resource): verbs for resource, verbs in OF_PEOPLE[role][1].items()}
+    assert (included, granted(found)) == (OF_PEOPLE[role][0], rights)
 
 
 MONITORS: Final = {
@@ -497,6 +487,22 @@ async def test_a_monitor_finds_the_pods_that_the_operator_makes(of: str, name: s
     [endpoint] = spec["podMetricsEndpoints"]
     assert endpoint["port"] in {port["name"] for port in container["ports"]}
     assert spec["namespaceSelector"] == {"any": True}
+
+
+@pytest.mark.parametrize(
+    ("of", "name"), [("bookies", "demo-bookie-0"), ("zookeeper", "demo-zookeeper")]
+)
+async def test_figures_of_a_pod_name_its_cluster_as_alerts_and_dashboards_do(
+    of: str, name: str
+) -> None:
+    """Prometheus finds a pod's labels with all that is no letter or digit made an underscore."""
+    labels = {re.sub(r"[^a-zA-Z0-9]", "_", key): value
+              for key, value in (await made(name))["metadata"]["labels"].items()}  # fmt: skip
+    [endpoint] = monitor(of)["spec"]["podMetricsEndpoints"]
+    [rule] = endpoint["relabelings"]
+    [source] = rule.pop("sourceLabels")
+    assert labels[source.removeprefix("__meta_kubernetes_pod_label_")] == "demo"
+    assert rule == {"targetLabel": "cluster"}
 
 
 @pytest.mark.parametrize("values", [(), ("--set=metrics.bookies.tlsConfig.serverName=demo",)])
