@@ -5,6 +5,7 @@ others are served meanwhile.
 import asyncio
 import os
 import random
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -159,6 +160,18 @@ async def test_the_http_port_takes_so_many_and_then_again(limited: ServerLab) ->
     assert (await reader.readline()).startswith(b"HTTP/1.0 200")
 
 
+async def test_who_does_not_take_its_answers_is_cut_off(limited: ServerLab) -> None:
+    """Closing would wait for what it does not take, and its place would never be free again."""
+    bookie = await limited.start()
+    small = socket.socket()
+    small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    small.connect(("127.0.0.1", bookie.ports["http"]))
+    _reader, writer = await asyncio.open_connection(sock=small, limit=1)
+    OPENED.append(writer)
+    writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 1500)
+    await limited.until(lambda: limited.traffic.cut_off[CutOff.HTTP] == 1)
+
+
 # ---- the data ports -----------------------------------------------------------------------------
 
 
@@ -280,3 +293,16 @@ async def test_handshakes_that_do_not_end_make_room(secure: SecurePorts) -> None
     assert await secure.lab.add(await secure.lab.ledger(), 0) is Status.OK
     assert secure.lab.traffic.tls_failures["run"] >= 22
     assert all([await is_ended(reader) for reader, _writer in held])
+
+
+@pytest.mark.parametrize("bind", [None, "0.0.0.0"], ids=["one address", "every address"])
+async def test_a_handshake_with_the_http_port_that_does_not_end_is_ended(
+    limited: ServerLab, tmp_path: Path, bind: str | None
+) -> None:
+    SecurePorts(limited, tmp_path / "certificates")
+    limited.tree["tls"]["http"] = True
+    limited.tree["bind"] = bind
+    await limited.start()
+    for first in (b"", HANDSHAKE[:40]):
+        reader, _writer = await connect(limited, "http", first)
+        assert await is_ended(reader), first

@@ -9,12 +9,13 @@ import grpc
 import pytest
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.status import Status
+from bookie.server import admin_requests
 from bookie.server.admin_requests import LEDGERS_MAX
 from bookie.server.lifecycle import ExitCode
 from bookie.server.state import Phase
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.identity import Identity
-from server_lab import ME, ServerLab
+from server_lab import ME, UNTIL_SECONDS_MAX, ServerLab
 
 CODES = grpc.StatusCode
 
@@ -134,6 +135,28 @@ async def test_while_it_boots_health_answers_and_all_else_is_unavailable(
     ):
         code, words = await code_of(idle_server.call(name, request))
         assert code is CODES.UNAVAILABLE and "bookie bookie-0 is BOOTING" in words
+
+
+async def test_a_long_sentence_is_cut_since_it_is_sent_in_a_header(idle_server: ServerLab) -> None:
+    idle_server.metadata.is_out = True
+    bookie = idle_server.begin()
+    await idle_server.until(lambda: bool(bookie.state.message))
+    bookie.state.message = "x" * 50_000
+    code, words = await code_of(idle_server.call("Flush", pb.FlushRequest()))
+    assert code is CODES.UNAVAILABLE and "bookie-0 is BOOTING: xxx" in words
+    assert len(words) <= 2000
+
+
+async def test_a_caller_that_stays_connected_is_asked_to_connect_again(
+    idle_server: ServerLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else no authority that is trusted newly, or no more, would ever judge it."""
+    monkeypatch.setattr(admin_requests, "CONNECTION_AGE_MS", 100)
+    bookie = await idle_server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{bookie.ports['admin']}") as channel:
+        async with asyncio.timeout(UNTIL_SECONDS_MAX):
+            await channel.channel_ready()
+            await channel.wait_for_state_change(grpc.ChannelConnectivity.READY)
 
 
 # ---- marks --------------------------------------------------------------------------------------

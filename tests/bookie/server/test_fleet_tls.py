@@ -428,6 +428,16 @@ async def test_the_figures_say_in_seconds_when_the_certificate_in_use_ends(
         assert figures.certificate_ends_s == leaf.not_valid_after_utc.timestamp()
 
 
+async def test_a_bookie_that_cannot_boot_says_when_its_certificate_ends(fleet: FleetLab) -> None:
+    fleet.server.tree["tls"] = {"directory": str(fleet.folder)}
+    fleet.server.metadata.is_out = True
+    bookie = fleet.server.begin()
+    await fleet.server.until(lambda: bool(bookie.state.message))
+    leaf = x509.load_pem_x509_certificate((fleet.folder / "tls.crt").read_bytes())
+    figures = await bookie.control.gauges()
+    assert figures.certificate_ends_s == leaf.not_valid_after_utc.timestamp()
+
+
 async def lost_by(fleet: FleetLab, role: Role) -> Any:
     """What a loss by a person's word comes to, which ann's certificate of this role sends."""
     await fleet.start()

@@ -8,6 +8,7 @@ from bookie.errors import BookieError, DiskFullError, StorageError
 from bookie.protocol.status import Status
 from bookie.server import housekeeping
 from bookie.server.housekeeping import repeat
+from bookie.server.state import ReadOnlyReason
 from boot_lab import OTHERS
 from server_lab import ServerLab
 
@@ -94,3 +95,14 @@ async def test_after_a_kill_the_writer_of_an_idle_ledger_goes_on_where_it_was(
     await idle_server.start()
     assert await idle_server.add(ledger, 1) is Status.OK
     assert await idle_server.held(ledger, 0, 9) == [0, 1]
+
+
+async def test_a_bookie_that_nobody_asks_notices_that_its_lease_is_over(
+    idle_server: ServerLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(housekeeping, "LEASE_INTERVAL_S", 0.01)
+    idle_server.tree["lease"] = {"seconds": 30_000, "confirmSeconds": 10_000}
+    state = (await idle_server.start()).state
+    assert state.is_writable
+    state.lease_until = state.clock()
+    await idle_server.until(lambda: ReadOnlyReason.LEASE in state.read_only_reasons)

@@ -39,6 +39,14 @@ def fill(folder: Path, authority: Authority, principal: Principal = BOOKIE) -> P
     return folder
 
 
+def test_a_machine_whose_clock_is_behind_takes_a_new_certificate():
+    now = datetime.now(UTC)
+    authority = Authority.make("demo", now=now, lifetime=DAY)
+    signed = authority.sign(BOOKIE, now=now, lifetime=DAY).certificate
+    for one in (authority.certificate, x509.load_pem_x509_certificate(signed)):
+        assert one.not_valid_before_utc <= now - timedelta(minutes=5)
+
+
 def test_it_says_whose_it_is(tmp_path: Path, authority: Authority):
     assert CredentialsFolder(fill(tmp_path, authority)).principal == BOOKIE
 

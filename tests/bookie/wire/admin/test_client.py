@@ -57,6 +57,17 @@ async def test_a1_another_process_there_by_now_does_nothing(
     assert server.bookie.state.phase is ServerPhase.SERVING
 
 
+async def test_no_proxy_of_the_environment_stands_between(
+    server: ServerLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("grpc_proxy", "https_proxy", "http_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    for name in ("no_grpc_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    async with control_plane(address(server)) as bookie:
+        assert (await bookie.health(Call(None, S))).phase is Phase.SERVING
+
+
 async def test_nobody_at_an_address_is_an_error_that_says_what_to_check() -> None:
     async with control_plane("127.0.0.1:1") as bookie:
         with pytest.raises(CallError, match=r"no bookie answers at 127.0.0.1:1 \(UNAVAILABLE\)"):
