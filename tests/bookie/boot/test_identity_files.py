@@ -292,3 +292,25 @@ def test_a_drain_that_any_step_refuses_has_begun_in_no_directory(seed: int) -> N
     images = crash_images(lambda _disk, _paths: None, mark_draining, seed=seed)
     *refused, begun = [is_draining(disk, paths) for disk, *paths in images]
     assert begun and refused and not any(refused)
+
+
+# ---- names in a directory -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["LOCK", "STAMP", "DIRTY", "DRAINING", "index.sqlite", "index.sqlite-wal", ".direct-probe",
+     "journal/", "log/", "lost+found/"],
+)  # fmt: skip
+def test_a_name_of_a_bookies_own_or_the_file_systems_is_not_strange(
+    tmp_path: Path, name: str
+) -> None:
+    made = tmp_path / name
+    made.mkdir() if name.endswith("/") else made.touch()
+    (tmp_path / "notes.txt").touch()
+    assert inspect_disks(REAL, [tmp_path], volume_uids=[])[0].strange == ("notes.txt",)
+
+
+def test_a_directory_that_only_a_drain_has_written_to_is_nobody_elses(tmp_path: Path) -> None:
+    mark_draining(REAL, [tmp_path])
+    assert inspect_disks(REAL, [tmp_path], volume_uids=[])[0].strange == ()

@@ -356,6 +356,16 @@ async def test_bytes_under_way_to_one_bookie_are_bounded() -> None:
     assert await first is Status.UNREACHABLE
 
 
+async def test_requests_under_way_to_one_bookie_are_bounded() -> None:
+    bench = await Bench(PoolSettings(in_flight_requests_max=2, last_adds_s=0)).start()
+    bench.server.script = lambda request: None
+    under_way = [bench.add(b"a"), bench.add(b"b")]
+    assert await bench.add(b"c") is Status.UNREACHABLE
+    assert not any(one.done() for one in under_way)
+    await bench.stop()
+    assert await asyncio.gather(*under_way) == [Status.UNREACHABLE] * 2
+
+
 class StoreAway(MemoryStore):
     async def bookies(self) -> Any:
         raise UnavailableError("away")

@@ -79,6 +79,21 @@ def test_a_compaction_that_a_full_disk_stopped_is_gone_on_with(kit: StorageKit) 
     assert kit.compact().files_deleted
 
 
+def test_on_a_full_disk_dead_files_go_also_those_behind_one_that_is_partly_alive(
+    kit: StorageKit,
+) -> None:
+    fill(kit, runs=400)
+    mixed = log_files(kit)
+    kit.add(*(run(3, first, 10, fill=ENTRY) for first in range(0, 4000, 10)))
+    kit.storage.maintenance.checkpoint()
+    dead = set(log_files(kit)[:-1]) - set(mixed)
+    kit.storage.maintenance.delete_ledgers([L2, LedgerId(3)])
+    kit.sim.capacity_bytes = 0
+    kit.rest()
+    assert kit.compact().stopped_by_full_disk
+    assert dead and not dead & set(log_files(kit))
+
+
 def test_compaction_touches_nothing_behind_the_last_checkpoint(kit: StorageKit) -> None:
     kit.add(*(run(2, first, 10, fill=ENTRY) for first in range(0, 200, 10)))
     assert kit.compact() == CompactReport()

@@ -38,6 +38,18 @@ def test_a_full_disk_takes_adds_again_only_when_clearly_more_is_free() -> None:
     assert seen == [False, True, True, True, False, False]
 
 
+def test_adds_are_taken_again_from_the_figure_of_the_usage_on_and_not_before() -> None:
+    disk = ScarceDisk()
+    watch = SpaceWatch(Path("/d"), disk=disk, marks=MARKS, file_bytes=64 * KIB)
+    disk.free_bytes = 0
+    enough = watch.usage(log_bytes=0).resume_bytes
+    seen = []
+    for disk.free_bytes in (enough - 1, enough):
+        watch.measure()
+        seen.append(watch.is_full)
+    assert seen == [True, False]
+
+
 @pytest.mark.parametrize("wrong", [{"files_min": 0}, {"fraction_min": 1.0}, {"resume_factor": 0.9}])
 def test_marks_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(SettingsError):
