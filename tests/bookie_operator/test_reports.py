@@ -1,6 +1,7 @@
 """The engine's result objects, and what is made of broken ones."""
 
 import json
+from dataclasses import fields
 from typing import Any, TypeVar
 
 import pytest
@@ -28,6 +29,7 @@ from bookie_operator.model.reports import (
 )
 from bookie_operator.observed import JobKind
 from bookie_operator.reports import REPORTS, report_of
+from pydantic import AliasPath
 from repair_lab import AUDIT, SETTINGS, RepairLab
 
 ReportType = TypeVar("ReportType", bound=Report)
@@ -308,3 +310,16 @@ def test_a_scrub_tells_who_holds_what_it_could_not_replace() -> None:
     )
     assert found is not None and found.last_copies is not None
     assert found.last_copies.held_by[0].known == ("bookie-0",)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [RepairReport, AuditReport, DrainReport, ScrubReport, RereplicationReport, MendReport],
+)
+def test_every_name_that_a_report_reads_is_in_the_jobs_summary(model: type[Report]) -> None:
+    found = [one.validation_alias or name for name, one in model.model_fields.items()]
+    names = {str(one.path[0]) if isinstance(one, AliasPath) else str(one) for one in found}
+    if model is AuditReport:
+        names -= {one.name for one in fields(AuditCounts)}  # they are in its part `audit`
+    names |= {model.needs} - {""}
+    assert names <= summary_of(dict.fromkeys(names)).keys()

@@ -2,6 +2,7 @@
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bookie.cli.main import main
@@ -88,3 +89,17 @@ def test_lines_of_every_logger_are_held_to_a_rate(
     [handler] = handlers
     line = {"name": "kazoo", "msg": "again", "levelno": logging.ERROR}
     assert not all(handler.filter(logging.makeLogRecord(line)) for _ in range(1000))
+
+
+@pytest.mark.parametrize(
+    ("words", "level"),
+    [((), logging.INFO), (("--log-level", "debug"), logging.DEBUG),
+     (("--log-level", "error"), logging.ERROR)],
+)  # fmt: skip
+def test_the_log_has_the_level_that_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], level: int
+) -> None:
+    given = dict[str, Any]()
+    monkeypatch.setattr(logging, "basicConfig", lambda **options: given.update(options))
+    tried(tmp_path, ("serve", *words), None)
+    assert logging.Logger("any", given["level"]).level == level

@@ -68,6 +68,12 @@ def test_without_wishes_there_are_two_small_executors() -> None:
     assert told["spark.executor.memoryOverhead"] == "384m"
 
 
+def test_executors_pull_their_image_with_the_drivers_secrets_where_there_are_any() -> None:
+    name = "spark.kubernetes.container.image.pullSecrets"
+    assert conf(REPAIR_IMAGE_PULL_SECRETS="one,two")[name] == "one,two"
+    assert name not in conf() and name not in conf(REPAIR_IMAGE_PULL_SECRETS="")
+
+
 def test_no_right_is_needed_but_to_make_pods() -> None:
     assert conf()["spark.kubernetes.executor.disableConfigMap"] == "true"
 
