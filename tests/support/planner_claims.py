@@ -111,8 +111,7 @@ def _check_conditions(
     for one in conditions:
         old = former.get(one.type)
         assert one.reason, f"{one.type} has no reason"
-        is_past = old is not None and old.last_transition_time <= now
-        if old is not None and old.status == one.status and is_past:
+        if old is not None and old.status == one.status and old.last_transition_time <= now:
             assert one.last_transition_time == old.last_transition_time
         else:
             assert abs((one.last_transition_time - now).total_seconds()) < 1

@@ -155,7 +155,7 @@ class StorageKit:
         self._calls: queue.Queue[Callable[[], None]] = queue.Queue()
         wanted = settings(root, mode, **changes)
         self.storage = Storage.open(wanted, disk=self.disk, call_soon=self._calls.put)
-        self.rest()
+        rest(self.storage)
 
     @property
     def sim(self) -> SimDisk:
@@ -228,10 +228,6 @@ class StorageKit:
     def compact(self) -> CompactReport:
         """All pieces at once."""
         return sum(iter(self.storage.maintenance.compact_some, None), CompactReport())
-
-    def rest(self) -> None:
-        """See the function."""
-        rest(self.storage)
 
     def held(self, ledger_id: int) -> EntrySet:
         return self.storage.held(LedgerId(ledger_id))

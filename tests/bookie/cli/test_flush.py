@@ -86,9 +86,12 @@ async def test_a_flush_may_take_as_long_as_asked(
     monkeypatch: pytest.MonkeyPatch, words: list[str], waits_s: float
 ) -> None:
     calls = list[Call]()
-    monkeypatch.setattr(
-        "bookie.cli.flush.Call", lambda *parts: calls.append(Call(*parts)) or calls[-1]
-    )
+
+    def noted(meant: Identity | None, timeout_s: float) -> Call:
+        calls.append(Call(meant, timeout_s))
+        return calls[-1]
+
+    monkeypatch.setattr("bookie.cli.flush.Call", noted)
     assert (await flush(Flushable(), *words)).exit_code == 0
     assert calls[-1] == Call(Identity("cluster", "bookie-0", 1), waits_s)
 

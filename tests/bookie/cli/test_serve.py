@@ -80,13 +80,19 @@ def test_a_folder_with_two_names_is_no_two_disks(tmp_path: Path, words: tuple[st
     assert told.exit_code == 2 and "ledger-0 are the same folder" in told.stderr
 
 
+@pytest.fixture
+def logging_options(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the command gives `logging.basicConfig`, once it has run."""
+    given = dict[str, Any]()
+    monkeypatch.setattr(logging, "basicConfig", given.update)
+    return given
+
+
 def test_lines_of_every_logger_are_held_to_a_rate(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, logging_options: dict[str, Any]
 ) -> None:
-    handlers = list[logging.Handler]()
-    monkeypatch.setattr(logging, "basicConfig", lambda **given: handlers.extend(given["handlers"]))
     tried(tmp_path, ("serve",), None)
-    [handler] = handlers
+    [handler] = logging_options["handlers"]
     line = {"name": "kazoo", "msg": "again", "levelno": logging.ERROR}
     assert not all(handler.filter(logging.makeLogRecord(line)) for _ in range(1000))
 
@@ -97,9 +103,7 @@ def test_lines_of_every_logger_are_held_to_a_rate(
      (("--log-level", "error"), logging.ERROR)],
 )  # fmt: skip
 def test_the_log_has_the_level_that_is_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], level: int
+    tmp_path: Path, logging_options: dict[str, Any], words: tuple[str, ...], level: int
 ) -> None:
-    given = dict[str, Any]()
-    monkeypatch.setattr(logging, "basicConfig", lambda **options: given.update(options))
     tried(tmp_path, ("serve", *words), None)
-    assert logging.Logger("any", given["level"]).level == level
+    assert logging.Logger("any", logging_options["level"]).level == level

@@ -10,7 +10,7 @@ from bookie.ids import LedgerId
 from bookie.storage import compaction
 from bookie.storage.compaction import CompactReport
 from bookie.storage.index import Index
-from storage_kit import ScarceDisk, StorageKit, ids, interrupted, run
+from storage_kit import ScarceDisk, StorageKit, ids, interrupted, rest, run
 
 L1, L2 = LedgerId(1), LedgerId(2)
 ENTRY = b"y" * 900
@@ -53,7 +53,7 @@ def test_the_file_that_is_left_is_on_the_disk_before_all_others_go(kit: StorageK
     kit = kit.reopened()
     kit.storage.maintenance.delete_ledgers([L1])
     kit.storage.maintenance.checkpoint()
-    kit.rest()
+    rest(kit.storage)
     kit.add(run(2, 0))  # begins the next file, in memory
     assert kit.compact().files_deleted == 1
     kit = kit.after_power_cut()
@@ -72,7 +72,7 @@ def test_a_compaction_that_a_full_disk_stopped_is_gone_on_with(kit: StorageKit) 
     fill(kit, runs=400)
     kit.storage.maintenance.delete_ledgers([L2])
     kit.sim.capacity_bytes = 0
-    kit.rest()
+    rest(kit.storage)
     assert kit.compact().stopped_by_full_disk
     kit.sim.capacity_bytes = 1 << 30
     kit.storage.maintenance.checkpoint()
@@ -89,7 +89,7 @@ def test_on_a_full_disk_dead_files_go_also_those_behind_one_that_is_partly_alive
     dead = set(log_files(kit)[:-1]) - set(mixed)
     kit.storage.maintenance.delete_ledgers([L2, LedgerId(3)])
     kit.sim.capacity_bytes = 0
-    kit.rest()
+    rest(kit.storage)
     assert kit.compact().stopped_by_full_disk
     assert dead and not dead & set(log_files(kit))
 

@@ -199,5 +199,10 @@ def _after_stop(condition: Condition, now: datetime) -> Condition:
     else:
         return condition
     since = now if condition.status != status else condition.last_transition_time
-    update = {"status": status, "reason": reason, "message": "the cluster was taken down"}
-    return condition.model_copy(update={**update, "last_transition_time": since})
+    update = {
+        "status": status,
+        "reason": reason,
+        "message": "the cluster was taken down",
+        "last_transition_time": since,
+    }
+    return condition.model_copy(update=update)
