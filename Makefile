@@ -95,6 +95,7 @@ snapshot: install ; PYTHONPATH=tests/support:tests/versions $(BIN)/python tests/
 crds: install ; $(BIN)/bookie-operator crds --dir crds && $(BIN)/bookie-operator crds --dir charts/bookie-operator/files && $(BIN)/python charts/values_schema.py
 man: install ; $(BIN)/python supply/man_pages.py docs/man
 reference: install ; $(BIN)/python supply/reference_pages.py docs/reference
+transcripts: install ; $(BIN)/python -m pytest -q tests/transcripts --snapshot-update
 site: install ; NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 dashboards: install ; $(BIN)/python charts/dashboards.py
 dashboards-proof: install ; PYTHONPATH=tests/support:charts $(BIN)/python tests/panels --json $(RESULTS)/dashboards.json
@@ -211,4 +212,4 @@ release-images:
 load:
 	kind load docker-image --name $(CLUSTER) $(IMAGES:%=bookie-operator/%:$(TAG))
 
-.PHONY: install demo lines lint types test test-java test-apache test-pulsar test-dlog test-security test-security-kind test-upgrade test-ipv6 test-packages dist proof proof-short safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale fuzz soak judge judge-local judge-mutants e2e e2e-mutants tutorial chaos bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds man reference site dashboards dashboards-proof older-chart images-before base wheels cert-manager constraints images sbom provenance contents scan version packed-charts plugin olm-bundle release publish release-images load
+.PHONY: install demo lines lint types test test-java test-apache test-pulsar test-dlog test-security test-security-kind test-upgrade test-ipv6 test-packages dist proof proof-short safety-page sim sim-nightly sim-planned shrink model model-nightly mutants mutants-sim mutation mutation-map mutation-nightly crash-images repair-scale fuzz soak judge judge-local judge-mutants e2e e2e-mutants tutorial chaos bench bench-full bench-gate bench-java bench-audit bench-operator snapshot crds man reference transcripts site dashboards dashboards-proof older-chart images-before base wheels cert-manager constraints images sbom provenance contents scan version packed-charts plugin olm-bundle release publish release-images load
