@@ -1,7 +1,6 @@
 """The chart of one cluster: its values are the spec's fields, with the spec's defaults."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import yaml
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.manifest import parse
 from bookie_operator.platform.kubernetes.surroundings import zookeeper_url
-from helm_charts import CLUSTER, ROOT, helm, only, render, template
+from helm_charts import CLUSTER, ROOT, helm, only, render, template, with_notes
 from values_schema import values_schema
 
 OWN_DEFAULTS = {"replicas": 4}
@@ -82,7 +81,7 @@ def test_what_is_added_to_pods_reaches_the_spec() -> None:
 def test_the_notes_tell_clients_the_address_that_the_operator_makes(
     tmp_path: Path, mode: str
 ) -> None:
-    objects = with_notes(tmp_path, f"--set=tls.mode={mode}")
+    objects = with_notes(tmp_path, CLUSTER, f"--set=tls.mode={mode}")
     cluster = BookieCluster.model_validate(only(objects, "BookieCluster"))
     assert f"find it at {zookeeper_url(cluster)}\n" in only(objects, "Notes")["text"]
 
@@ -92,26 +91,15 @@ def test_the_notes_of_an_upgrade_know_no_address_of_a_zookeeper_that_was_there_b
     tmp_path: Path, mode: str
 ) -> None:
     """It stays with TLS or without, as it was when it was made."""
-    text = only(with_notes(tmp_path, f"--set=tls.mode={mode}", "--is-upgrade"), "Notes")["text"]
+    text = only(with_notes(tmp_path, CLUSTER, f"--set=tls.mode={mode}", "--is-upgrade"), "Notes")[
+        "text"
+    ]
     assert "://" not in text and "-o jsonpath='{.status.metadata.url}'" in text
 
 
 def test_the_notes_of_an_upgrade_have_the_address_of_the_spec(tmp_path: Path) -> None:
     words = (f"--values={CLUSTER / 'values-external-zookeeper.yaml'}", "--is-upgrade")
-    assert "find it at zk://zk-0.zk" in only(with_notes(tmp_path, *words), "Notes")["text"]
-
-
-def with_notes(folder: Path, *words: str) -> list[dict[str, Any]]:
-    copy = folder / "chart"
-    shutil.copytree(CLUSTER, copy)
-    notes = copy / "templates" / "NOTES.txt"
-    # Helm prints notes only of what it installs: here they are the text of an object.
-    text = f'{{{{ define "notes" }}}}{notes.read_text()}{{{{ end }}}}'
-    notes.with_name("notes.yaml").write_text(
-        f'{text}\nkind: Notes\ntext: {{{{ include "notes" . | quote }}}}\n'
-    )
-    notes.unlink()
-    return render(copy, *words)
+    assert "find it at zk://zk-0.zk" in only(with_notes(tmp_path, CLUSTER, *words), "Notes")["text"]
 
 
 def test_an_outer_zookeeper_replaces_the_embedded_one() -> None:

@@ -198,6 +198,10 @@ class FakeApi:
         names = sorted(name for known, name in self._objects if known == kind)
         return [self._objects[(kind, name)] for name in names]
 
+    def all_but(self, *without: Kind) -> Sequence[Object]:
+        """Every object that is there, but for these kinds."""
+        return [tree for (kind, _), tree in self._objects.items() if kind not in without]
+
     def find(self, kind: Kind, name: str) -> Object | None:
         """The live object itself."""
         return self._objects.get((kind, name))

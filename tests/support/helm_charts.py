@@ -40,6 +40,20 @@ def _rendered(chart: Path, *words: str | Path) -> list[Object]:
     return [tree for tree in yaml.safe_load_all(done.stdout) if tree]
 
 
+def with_notes(folder: Path, chart: Path, *words: str | Path) -> list[Object]:
+    """Rendered in a copy that has its notes in an object `Notes`: helm prints them only of what it
+    installs."""
+    copy = folder / "chart"
+    shutil.copytree(chart, copy)
+    notes = copy / "templates" / "NOTES.txt"
+    text = f'{{{{ define "notes" }}}}{notes.read_text(encoding="utf-8")}{{{{ end }}}}'
+    notes.with_name("notes.yaml").write_text(
+        f'{text}\nkind: Notes\ntext: {{{{ include "notes" . | quote }}}}\n', encoding="utf-8"
+    )
+    notes.unlink()
+    return render(copy, *words)
+
+
 def of_kind(objects: list[Object], kind: str) -> list[Object]:
     return [tree for tree in objects if tree["kind"] == kind]
 

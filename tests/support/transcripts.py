@@ -16,6 +16,21 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 RELEASE: Final = release()
 
 
+class _Lines(yaml.SafeDumper):
+    """A text of several lines is written as such."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+_Lines.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar(
+        "tag:yaml.org,2002:str", text, style="|" if "\n" in text else None
+    ),
+)
+
+
 class Manifests(SingleFileSnapshotExtension):
     """Objects of Kubernetes as YAML, ordered by kind and name, without the number of a release."""
 
@@ -24,7 +39,7 @@ class Manifests(SingleFileSnapshotExtension):
 
     def serialize(self, data: Iterable[dict[str, Any]], **_: Any) -> str:
         ordered = sorted(data, key=_place)
-        return _without_release(yaml.safe_dump_all(ordered, width=100, sort_keys=True))
+        return _without_release(yaml.dump_all(ordered, Dumper=_Lines, width=100, sort_keys=True))
 
 
 class Words(SingleFileSnapshotExtension):
