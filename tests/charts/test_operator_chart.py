@@ -358,6 +358,17 @@ def test_a_namespace_may_be_called_what_yaml_takes_for_something_else(name: str)
     assert {one["labels"]["app.kubernetes.io/instance"] for one in found} == {name}
 
 
+@pytest.mark.parametrize("name", ["007", "1e3", "no", "null"])
+def test_what_people_name_may_be_what_yaml_takes_for_something_else(name: str) -> None:
+    names = (f"--set-string=fullnameOverride={name}", f"--set-string=serviceAccount.name={name}")
+    objects = render(OPERATOR, *EVERYTHING, *names)
+    assert only(objects, "Deployment")["metadata"]["name"] == name
+    assert pods(objects)[0]["serviceAccountName"] == name
+    found = [one["metadata"]["name"] for one in objects]
+    found += [one["name"] for tree in objects for one in tree.get("subjects", ())]
+    assert all(isinstance(one, str) for one in found)
+
+
 def test_an_uninstall_is_checked_before_anything_goes() -> None:
     job = only(render(OPERATOR), "Job")
     assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-delete"
