@@ -5,7 +5,7 @@ from typing import Any, Final, Protocol
 
 import click
 
-from bookie.cli.common import ask, code_of, fail, metadata_option, yes_option
+from bookie.cli.common import ask, cluster_id, code_of, fail, metadata_option, yes_option
 from bookie.cli.jobs import Answer, outcome, write_answer
 from bookie.cli.option_groups import grouped
 from bookie.cli.output import show_fields, table_text
@@ -117,6 +117,7 @@ def _asked(
 
     async def work() -> Document:
         async with open_cluster(metadata) as cluster:
+            await cluster_id(cluster.store, metadata)
             return (await ask_cluster(cluster)).json()
 
     return outcome(KIND, work, answer, code=refusal_code)

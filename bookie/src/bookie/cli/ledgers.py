@@ -12,6 +12,7 @@ import click
 from bookie.cli.common import (
     Command,
     ask,
+    cluster_id,
     ledger_argument,
     metadata_option,
     output_option,
@@ -119,9 +120,11 @@ def cluster_options(command: Command) -> Callable[..., Any]:
 
 @asynccontextmanager
 async def opened(cluster: ClusterAddress) -> AsyncIterator[tuple[MetadataStore, Client]]:
-    """Open the metadata store and a client; both are closed at the end of the block."""
+    """Open the metadata store and a client; both are closed at the end of the block.
+    UnavailableError if there is no cluster: that no ledger is there says nothing then."""
     settings = ClientSettings(pool=PoolSettings(is_advertised=cluster.is_advertised))
     async with store_at(cluster.url) as store, Client(store, settings=settings) as client:
+        await cluster_id(store, cluster.url)
         yield store, client
 
 
@@ -160,6 +163,7 @@ def info(metadata: str, output: str, ledger_id: int) -> None:
 
     async def work() -> dict[str, Any]:
         async with store_at(metadata) as store:
+            await cluster_id(store, metadata)
             stored = await store.read_ledger(LedgerId(ledger_id))
             return ledger_json(stored.value) | {"version": stored.version}
 
@@ -210,6 +214,7 @@ def list_ledgers(metadata: str, output: str) -> None:
     async def work() -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
         async with store_at(metadata) as store:
+            await cluster_id(store, metadata)
             with progress("ledgers read", total=None) as meter:
                 waiting: list[LedgerId] = []
                 async for ledger_id in store.ledger_ids():
