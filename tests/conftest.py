@@ -19,6 +19,7 @@ pytest_plugins = [
     "answer_tap",
     "boot_lab",
     "cli_lab",
+    "shell_record",
     "server_lab",
     "town",
     "spark_fixture",

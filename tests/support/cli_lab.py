@@ -81,7 +81,9 @@ class CliLab:
     def bookie(self, *words: object, typed: str | bytes | None = None) -> Result:
         """One command; its answer, complaints and exit code."""
         environment = {"BOOKIE_METADATA": self.url, "COLUMNS": "80"}
-        result = CliRunner(env=environment).invoke(main, list(map(str, words)), input=typed)
+        result = CliRunner(env=environment).invoke(
+            main, list(map(str, words)), input=typed, prog_name="bookie"
+        )
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         return result
