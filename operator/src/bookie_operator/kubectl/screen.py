@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
+from typing import Final
 
 import click
 from rich.console import Group, RenderableType
@@ -14,6 +15,8 @@ from rich.live import Live
 from rich.text import Text
 
 from bookie_operator.status_tree.answers import console, show
+
+RULE_COLUMNS: Final = 72
 
 
 def now() -> datetime:
@@ -60,7 +63,8 @@ class Watched:
             self._live.refresh()
             return
         if not is_first:
-            self._console.rule(f"{now():%H:%M:%S}Z", characters="-", align="left")
+            # A line of the console is as long as a pipe lets it be: thousands of columns.
+            click.echo(f"{now():%H:%M:%S}Z ".ljust(RULE_COLUMNS, "-"))
         show(*draw())
 
     def _rendered(self) -> RenderableType:
