@@ -43,7 +43,9 @@ class FakeLab:
     def run(self, *words: str, stdin: str = "") -> Result:
         """The plugin as a person runs it."""
         as_in_a_pipe = {"COLUMNS": None}  # whoever runs the tests may have set it
-        return CliRunner(env=as_in_a_pipe | self.env).invoke(plugin, words, input=stdin)
+        return CliRunner(env=as_in_a_pipe | self.env).invoke(
+            plugin, words, input=stdin, prog_name="kubectl bookie"
+        )
 
     def answer_by(self, script: str) -> None:
         """From now on this script is kubectl."""

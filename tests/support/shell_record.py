@@ -8,7 +8,7 @@ import asyncio
 import json
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -65,10 +65,12 @@ def without_folders(text: str) -> str:
 class ShellRecord:
     """Call it with the words of a command of `program`; it runs, and is recorded."""
 
-    def __init__(self, program: str, run: Callable[..., Result], *changes: Change) -> None:
+    def __init__(
+        self, program: str, run: Callable[..., Result], changes: Sequence[Change] = CHANGES
+    ) -> None:
         self._program = program
         self._run = run
-        self._changes = (*changes, *CHANGES)
+        self._changes = changes
         self._parts: list[str] = []
 
     def __call__(self, *words: object, typed: str | bytes | None = None) -> Result:
@@ -102,8 +104,13 @@ class ShellRecord:
 def readable(text: str) -> str:
     """One JSON document is broken into lines anew; all else is as it is."""
     if text.startswith(("{\n", "[\n")):
-        return "\n".join(_lines(json.loads(text), "")) + "\n"
+        return broken(json.loads(text)) + "\n"
     return text if not text or text.endswith("\n") else f"{text}\n(no newline at the end)"
+
+
+def broken(tree: Any) -> str:
+    """A document of several lines."""
+    return "\n".join(_lines(tree, ""))
 
 
 def _lines(tree: Any, indent: str, head: str = "", tail: str = "") -> Iterator[str]:
