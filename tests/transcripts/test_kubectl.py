@@ -126,7 +126,7 @@ def test_a_status_that_is_watched(lab: Lab, shell: Record) -> None:
 
 def test_limbo_that_is_waited_for(lab: Lab, shell: Record) -> None:
     lab.put_cluster("limbo")
-    shell("limbo", "--wait", "--timeout", "100ms")
+    shell("limbo", "--wait", "--timeout", "0s")
     lab.later("demo", {"status": tree_of("healthy")["status"]})
     shell("limbo", "--wait")
     lab.put_cluster("healthy", generation=2)
