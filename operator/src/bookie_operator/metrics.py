@@ -5,6 +5,7 @@ little, since the operator keeps no state in memory.
 """
 
 import time
+from collections import Counter as _Counts
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Final
@@ -108,8 +109,7 @@ class OperatorMetrics:
             value = _OF_CONDITION[condition.status]
             self._condition.labels(namespace, cluster, condition.type).set(value)
         _drop(self._blocked, namespace, cluster)
-        for predicate in {refused.predicate for refused in status.blocked}:
-            count = sum(refused.predicate == predicate for refused in status.blocked)
+        for predicate, count in _Counts(refused.predicate for refused in status.blocked).items():
             self._blocked.labels(namespace, cluster, predicate).set(count)
         self._show_audit(namespace, cluster, status.audit)
         self._show_scrub(namespace, cluster, status.scrub)
