@@ -34,6 +34,7 @@ from operator_scenes import at, manifest, task
 from story_bookies import StoryBookie
 from story_platform import StoryControl, StoryPlatform
 from story_reports import Tree, audit
+from story_views import all_views
 from story_words import Lines, changes, flat, in_full
 
 IMAGE: Final = "example.org/bookie:1"
@@ -221,6 +222,11 @@ class Story:
         return text
 
     # What is written down
+    @property
+    def shown(self) -> str:
+        """All views of the present status."""
+        return self._named(all_views(self.cluster, now=self._now()))
+
     @property
     def text(self) -> str:
         return self._named("\n".join(self._lines).lstrip("\n") + "\n")
