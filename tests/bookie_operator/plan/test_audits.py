@@ -15,7 +15,7 @@ from bookie_operator.model.audit_status import (
 from bookie_operator.model.bookie_status import BookieState, BookieStatus
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.incidents import Incident
-from bookie_operator.model.status import ClusterStatus
+from bookie_operator.model.status import ClusterStatus, MetadataStatus
 from bookie_operator.observed import Bookie, Job, JobKind, MetadataView
 from bookie_operator.plan.actions import StartJob
 from bookie_operator.plan.audits import (
@@ -63,6 +63,14 @@ def begins(pass_: Pass, *, mended: float | None = None, **reasons: bool) -> bool
 def test_findings_alone_are_no_reason_and_a_task_is_one() -> None:
     assert not begins(seen())
     assert begins(seen(tasks=(ASKED,)))
+
+
+@pytest.mark.parametrize(("known", "is_asked"), [("", True), ("instance-1", True), ("x", False)])
+def test_what_a_store_of_others_has_is_not_audited(known: str, is_asked: bool) -> None:
+    """It may be clean, and says nothing of this cluster."""
+    look = seen(tasks=(ASKED,))
+    before = look.previous.model_copy(update={"metadata": MetadataStatus(instance_id=known)})
+    assert begins(replace(look, previous=before)) is is_asked
 
 
 @pytest.mark.parametrize("asked", [None, 9, 11])

@@ -8,7 +8,7 @@ from bookie.ids import BookieId
 from bookie.wire.admin.health import Phase
 from bookie_operator.model.bookie_status import BookieState, BookieStatus, RepairState, RepairStatus
 from bookie_operator.model.reports import LossReport, RepairReport
-from bookie_operator.model.status import ClusterStatus
+from bookie_operator.model.status import ClusterStatus, MetadataStatus
 from bookie_operator.model.task import BookieTask
 from bookie_operator.model.undecided import UndecidedLedger, UndecidedStatus
 from bookie_operator.observed import Bookie, Job, JobKind, MetadataView
@@ -16,7 +16,7 @@ from bookie_operator.plan.actions import Action, Refusal, StartJob, StopJob
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.planner import plan
 from bookie_operator.plan.repair import repairs
-from operator_scenes import at, bookie, cluster, observed, task
+from operator_scenes import HEALTHY, at, bookie, cluster, observed, task
 
 B0, B1 = BookieId("bookie-0"), BookieId("bookie-1")
 
@@ -260,6 +260,8 @@ def test_what_has_no_marks_left_is_finished() -> None:
         ({"paused": True}, {}, "Paused"),
         ({}, {"metadata": MetadataView(message="no route")}, "MetadataUnreachable"),
         ({}, {"special": bookie(B1, metadata_rolled_back="older")}, "MetadataRolledBack"),
+        ({}, {"metadata": replace(HEALTHY, instance_id="of others")}, "LineageMismatch"),
+        ({}, {"metadata": replace(HEALTHY, instance_id=None)}, "LineageMismatch"),
     ],
 )
 def test_one_that_is_due_and_must_wait_says_why_by_its_bookie(
@@ -267,7 +269,8 @@ def test_one_that_is_due_and_must_wait_says_why_by_its_bookie(
 ) -> None:
     others = [seen.pop("special")] if "special" in seen else []
     look = observed(marked(), *others, seconds=5, **seen)
-    made = repairs(Pass.of(cluster(**spec), look, ClusterStatus()))
+    known = ClusterStatus(metadata=MetadataStatus(instance_id="instance-1"))
+    made = repairs(Pass.of(cluster(**spec), look, known))
     assert [(one.action, one.predicate, one.bookie) for one in made.refusals] == [
         ("Repair", predicate, B0)
     ]

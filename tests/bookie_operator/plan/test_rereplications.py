@@ -154,6 +154,10 @@ def test_what_is_left_degrades_the_cluster_until_one_leaves_nothing() -> None:
     assert "left 1 ledgers" in degraded.message and "CopyIncomplete" in degraded.message
     refused = look(job(attempt=2, report=REFUSED), status=made.status)
     assert refused.status.is_true(ConditionType.DEGRADED), "nothing was looked at"
+    was, known = made.status.rereplication, refused.status.rereplication
+    assert (known.clean, known.ledgers_left, known.blocked) == (False, 1, 1)
+    assert (known.attempt, known.finished_at) == (2, was.finished_at)
+    assert "StillRegistered" in known.message
     clean = look(job(attempt=3, report=DONE), status=refused.status)
     assert not clean.status.is_true(ConditionType.DEGRADED)
 

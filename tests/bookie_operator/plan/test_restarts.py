@@ -22,11 +22,11 @@ from bookie_operator.plan.actions import (
 )
 from bookie_operator.plan.budget import budget_of
 from bookie_operator.plan.copies import Copies
+from bookie_operator.plan.other_store import lineage_refusal
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.restarts import (
     expansions,
     follow_restart,
-    lineage_refusal,
     other_classes,
     provision,
     restarts,

@@ -155,6 +155,11 @@ def test_a_repair_ends_by_the_counts_of_its_own_bookie_whatever_its_job_says(
             "Failed",
             "6 entries copied, 0 replaced; 2 entries are not as they must be: no copy",
         ),
+        (
+            MendReport(wrong=1),
+            "Failed",
+            "0 entries copied, 0 replaced; 1 entries are not as they must be",
+        ),
     ],
 )
 def test_others_end_by_the_report_of_their_job(report: Report, phase: str, words: str) -> None:

@@ -142,12 +142,15 @@ def wants_to_run(status: AttemptStatus, actions: Sequence[Action]) -> bool:
 
 def _figures(job: Job, previous: AttemptStatus) -> dict[str, Any]:
     """What the status says as the report does, by the names that both have. A report whose `clean`
-    is None looked at nothing: what is known stays."""
+    is None looked at nothing: what is known stays, and of when it is."""
     names = type(previous).model_fields
     found = {name: getattr(job.report, name) for name in names if hasattr(job.report, name)}
+    if found["clean"] is None and previous.clean is not None:
+        times = {"started_at": previous.started_at, "finished_at": previous.finished_at}
+        return {"message": found["message"], **times}
     if "bookie" in names:
         found["bookie"] = job.bookie or ""
-    return found if found["clean"] is not None else found | {"clean": previous.clean}
+    return found
 
 
 def _ended(job: Job, ended: datetime) -> dict[str, Any]:

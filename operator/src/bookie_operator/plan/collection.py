@@ -5,8 +5,8 @@ Bookies decide and remember. The operator tells them one thing: that the cluster
 
 from bookie_operator.plan.actions import PauseCollection
 from bookie_operator.plan.findings import Verdict
+from bookie_operator.plan.other_store import lineage_refusal
 from bookie_operator.plan.passes import Pass
-from bookie_operator.plan.restarts import lineage_refusal
 from bookie_operator.plan.rollback import rolled_back
 
 

@@ -9,7 +9,7 @@ every episode has a series of its own.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from bookie.ids import BookieId
@@ -25,6 +25,7 @@ from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Action, Refusal, StartJob, StopJob
 from bookie_operator.plan.deadlines import backoff, is_waited_out, overdue
 from bookie_operator.plan.losses import last_decision
+from bookie_operator.plan.other_store import lineage_refusal
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.rollback import rolled_back, rolled_back_refusal
 from bookie_operator.plan.states import Judged
@@ -272,7 +273,8 @@ def _refusal(pass_: Pass, bookie_id: BookieId) -> Refusal | None:
     if not pass_.observed.metadata.reachable:
         why = f"the metadata store does not answer: {pass_.observed.metadata.message}"
         return Refusal("Repair", "MetadataUnreachable", why, bookie=bookie_id)
-    return None
+    other = lineage_refusal(pass_)
+    return None if other is None else replace(other, action="Repair", bookie=bookie_id)
 
 
 def _stop_audits(observed: Observed) -> list[Action]:

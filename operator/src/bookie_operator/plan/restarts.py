@@ -13,7 +13,6 @@ from bookie.ids import BookieId
 
 from bookie_operator.model.bookie_status import BookieState
 from bookie_operator.model.quantity import is_smaller
-from bookie_operator.model.refused import LINEAGE_MISMATCH
 from bookie_operator.model.task import BookieTask, TaskPhase, TaskStatus, TaskType
 from bookie_operator.observed import Bookie
 from bookie_operator.plan.actions import (
@@ -31,6 +30,7 @@ from bookie_operator.plan.budget import Budget
 from bookie_operator.plan.certificates import lacks_certificate
 from bookie_operator.plan.hung import HUNG, HUNG_AGAIN, RESTARTS_MAX, is_hung
 from bookie_operator.plan.named_secrets import UNSEEN, lacks_login, lacks_secret
+from bookie_operator.plan.other_store import lineage_refusal
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.rack_span import rack_by_rack
 from bookie_operator.plan.rollouts import (
@@ -157,24 +157,6 @@ def _needs_start(bookie: Bookie, template: BookieTemplate, *, keeps: bool) -> bo
     if process is None:
         return True
     return not keeps and not process.running and process.revision != template.revision
-
-
-def lineage_refusal(pass_: Pass) -> Refusal | None:
-    """Another metadata instance than before: nothing is started on it (it knows no ledger)."""
-    known = pass_.previous.metadata.instance_id
-    if (
-        not known
-        or not pass_.observed.metadata.reachable
-        or pass_.observed.metadata.instance_id == known
-    ):
-        return None
-    found = pass_.observed.metadata.instance_id or "none (an empty store)"
-    return Refusal(
-        action="Start",
-        predicate=LINEAGE_MISMATCH,
-        message=f"the metadata store's instance id is {found}, the cluster's was {known}: "
-        "restore the store; no disk is touched",
-    )
 
 
 def restarts(pass_: Pass, budget: Budget) -> Steps:

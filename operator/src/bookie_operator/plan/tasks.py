@@ -242,8 +242,9 @@ def _outcome(report: Report) -> tuple[TaskPhase, str]:
             word = f"{report.entries_copied} entries copied, {report.corrupt_replaced} replaced"
             if report.clean:
                 return TaskPhase.SUCCEEDED, word
-            left = f"{report.wrong} entries are not as they must be: {report.message}"
-            return TaskPhase.FAILED, f"{word}; {left}"
+            left = f"{report.wrong} entries are not as they must be"
+            why = f": {report.message}" if report.message else ""
+            return TaskPhase.FAILED, f"{word}; {left}{why}"
     return TaskPhase.SUCCEEDED, ""
 
 
