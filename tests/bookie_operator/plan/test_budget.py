@@ -27,7 +27,7 @@ from bookie_operator.plan.copies import Copies
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.planner import Plan, plan
 from bookie_operator.plan.states import Impairment
-from operator_scenes import HEALTHY, at, bookie, cluster, fix_request, observed, task
+from operator_scenes import at, bookie, cluster, fix_request, observed, task
 
 NOTHING = ClusterStatus()
 B0, B1, B2, B3 = (BookieId(f"bookie-{n}") for n in range(4))
@@ -364,7 +364,7 @@ def alone(**more: Any) -> Budget:
     """The budget of four bookies that serve, all of which may forget."""
     facts: dict[str, Any] = {
         "copies": Copies(2, "AckQuorum", "2 copies"), "bookies": (B0, B1, B2, B3), "impaired": {},
-        "forgetful": frozenset((B0, B1, B2, B3)), "metadata": HEALTHY,
+        "forgetful": frozenset((B0, B1, B2, B3)), "no_store": None,
         "is_paused": False, "is_loss_possible": False,
     }  # fmt: skip
     return Budget(**(facts | more))
@@ -383,7 +383,7 @@ class TestWhatABudgetSays:
             ({"is_loss_possible": True}, 0),
             ({"rolled_back": "an older store"}, 0),
             ({"impaired": {B3: BookieState.DOWN}}, 0),
-            ({"metadata": replace(HEALTHY, reachable=False)}, 0),
+            ({"no_store": Refusal("", "LineageMismatch", "another")}, 0),
             ({"copies": copies(2, B3)}, 0),
             ({"copies": copies(1)}, 0),
             ({"copies": copies(1), "forgetful": frozenset()}, 1),
@@ -399,7 +399,7 @@ class TestWhatABudgetSays:
         [
             ({}, ""),
             ({"is_paused": True}, "Paused"),
-            ({"metadata": replace(HEALTHY, reachable=False)}, "MetadataUnreachable"),
+            ({"no_store": Refusal("", "LineageMismatch", "another")}, "LineageMismatch"),
             ({"rolled_back": "an older store"}, "MetadataRolledBack"),
             ({"is_loss_possible": True}, "PossibleDataLoss"),
         ],

@@ -23,7 +23,6 @@ from bookie_operator.plan.actions import Action
 from bookie_operator.plan.attempts import AUDITS, wants_to_run
 from bookie_operator.plan.deadlines import is_waited_out
 from bookie_operator.plan.losses import last_decision
-from bookie_operator.plan.other_store import lineage_refusal
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.rereplications import last_rereplication
 from bookie_operator.plan.states import Judged
@@ -75,17 +74,10 @@ def audits(pass_: Pass, reasons: AuditReasons, *, mended_at: datetime | None = N
     if reasons.is_asked:
         status = status.model_copy(update={"asked_at": whole_milliseconds(pass_.now)})
     actions = AUDITS.stops(pass_)
-    if (
-        status.running
-        or reasons.is_repairing
-        or pass_.spec.paused
-        or not pass_.observed.metadata.reachable
-    ):
+    if status.running or reasons.is_repairing or pass_.spec.paused or not pass_.has_own_store:
         return Audits(status, actions)
     has_booted = len(pass_.silent) < len(pass_.judged)
     if pass_.observed.metadata.instance_id is None or not has_booted:
-        return Audits(status, actions)
-    if lineage_refusal(pass_) is not None:  # it would look at the ledgers of others
         return Audits(status, actions)
     if not is_waited_out(status.next_at, pass_.spec.repair, pass_.now):
         return Audits(status, actions)

@@ -10,16 +10,16 @@ the disks alone needs only that all others serve. What takes a disk's content aw
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from bookie.ids import BookieId
 
 from bookie_operator.model.bookie_status import BOOKIES_MAX, BookieState
 from bookie_operator.model.status import LAST_COPY, ClusterStatus, LossBudgetStatus
-from bookie_operator.observed import MetadataView
 from bookie_operator.plan.actions import Refusal
 from bookie_operator.plan.copies import Copies
+from bookie_operator.plan.other_store import store_refusal
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.rollback import rolled_back, rolled_back_refusal
 from bookie_operator.plan.states import Impairment, Judged, brokenness
@@ -40,7 +40,8 @@ class Budget:
     bookies: tuple[BookieId, ...]
     impaired: Mapping[BookieId, Impairment | BookieState]
     forgetful: frozenset[BookieId]
-    metadata: MetadataView
+    no_store: Refusal | None
+    """Why the metadata store's word does not count, whoever asks; None = it does."""
     is_paused: bool
     is_loss_possible: bool
     rolled_back: str = ""
@@ -131,9 +132,8 @@ class Budget:
     ) -> Refusal | None:
         if self.is_paused:
             return _refuse(action, candidate, "Paused", "spec.paused is true")
-        if not self.metadata.reachable:
-            why = f"the metadata store does not answer: {self.metadata.message}"
-            return _refuse(action, candidate, "MetadataUnreachable", why)
+        if self.no_store is not None:
+            return replace(self.no_store, action=action, bookie=candidate)
         if self.rolled_back:
             return rolled_back_refusal(action, self.rolled_back, candidate)
         if self.is_loss_possible:
@@ -165,7 +165,7 @@ class Budget:
         """
         if self.is_loss_possible or self.rolled_back or self.impaired:
             return 0
-        if not self.metadata.reachable:
+        if self.no_store is not None:
             return 0
         if self._last_copies():
             return 0
@@ -214,7 +214,7 @@ def budget_of(pass_: Pass, *, copies: Copies, is_loss_possible: bool) -> Budget:
         forgetful=frozenset(
             b for b, one in pass_.judged.items() if _may_forget(one, pass_.previous)
         ),
-        metadata=pass_.observed.metadata,
+        no_store=store_refusal(pass_, action=""),
         is_paused=pass_.spec.paused,
         is_loss_possible=is_loss_possible,
         rolled_back=rolled_back(pass_),

@@ -5,7 +5,6 @@ Bookies decide and remember. The operator tells them one thing: that the cluster
 
 from bookie_operator.plan.actions import PauseCollection
 from bookie_operator.plan.findings import Verdict
-from bookie_operator.plan.other_store import lineage_refusal
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.rollback import rolled_back
 
@@ -39,6 +38,6 @@ def collection_held(pass_: Pass) -> Verdict:
 def pausing(pass_: Pass) -> list[PauseCollection]:
     """What bookies read in the store before they collect, brought in line with the spec."""
     said, wanted = pass_.observed.metadata.is_paused, pass_.spec.paused
-    if said is None or said == wanted or lineage_refusal(pass_) is not None:
+    if said is None or said == wanted or pass_.is_other_store:
         return []
     return [PauseCollection(wanted)]

@@ -19,6 +19,7 @@ from bookie_operator.plan.collection import collection_held, metadata_rolled_bac
 from bookie_operator.plan.degraded import degraded
 from bookie_operator.plan.drains import SCALE_DOWN, drain_text
 from bookie_operator.plan.findings import Findings, Verdict, findings_text, verified_text
+from bookie_operator.plan.other_store import lineage_refusal
 from bookie_operator.plan.readiness import BLOCKED, ready, stalled
 from bookie_operator.plan.rollouts import ROLLOUT_HALTED, held_back
 from bookie_operator.plan.secret_conditions import secret_verdicts
@@ -90,6 +91,8 @@ def _condition(
 def _available(found: Findings) -> Verdict:
     if not found.pass_.observed.metadata.reachable:
         return Verdict("False", "MetadataUnreachable", found.pass_.observed.metadata.message)
+    if (other := lineage_refusal(found.pass_)) is not None:
+        return Verdict("False", other.predicate, other.message)
     writable = sum(one.can_write for one in found.pass_.judged.values())
     ensemble = found.pass_.spec.quorum.ensemble
     message = f"{writable} writable bookies, the ensemble needs {ensemble}"
@@ -225,6 +228,8 @@ def _durability_verified(found: Findings) -> Verdict:
         return Verdict("False", "LimboPresent", "not every entry's copies are known")
     if silent := found.pass_.silent:
         return Verdict("Unknown", "BookiesNotBooted", f"not known of {', '.join(silent)}")
+    if (other := lineage_refusal(found.pass_)) is not None:
+        return Verdict("Unknown", other.predicate, other.message)
     if audit.finished_at is None or not is_younger(audit, disturbed_at(found.incidents, audit)):
         reason = "AuditRunning" if audit.running else "AuditPending"
         return Verdict(

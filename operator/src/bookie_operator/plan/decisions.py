@@ -9,7 +9,7 @@ take back the end of a closed ledger.
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from bookie.tls.principals import Principal
@@ -27,6 +27,7 @@ from bookie_operator.plan.decision_certificates import (
     left_behind,
 )
 from bookie_operator.plan.losses import complaint, outcome
+from bookie_operator.plan.other_store import store_refusal
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.rollback import rolled_back_refusal
 
@@ -137,9 +138,9 @@ def _refusal(pass_: Pass, task: BookieTask, *, is_busy: bool) -> Refusal | None:
     action, whose = _TYPES[task.spec.type].action, _whose(task)
     if pass_.spec.paused:
         return Refusal(action, "Paused", f"{whose}: spec.paused is true")
-    if not pass_.observed.metadata.reachable:
-        why = f"{whose}: the metadata store does not answer: {pass_.observed.metadata.message}"
-        return Refusal(action, "MetadataUnreachable", why)
+    no_store = store_refusal(pass_, action)
+    if no_store is not None:
+        return replace(no_store, message=f"{whose}: {no_store.message}")
     if is_busy:
         return Refusal(action, "OneActionAtATime", f"{whose}: waits for another decision's end")
     return None

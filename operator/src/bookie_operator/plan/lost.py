@@ -49,7 +49,7 @@ def gone_since(pass_: Pass, bookie_id: BookieId) -> datetime | None:
         return None
     if before is None or not (before.boot_epoch or _is_known_leaver(pass_, one)):
         return None  # it never served
-    if before.gone_since is None and not pass_.observed.metadata.reachable:
+    if before.gone_since is None and not pass_.has_own_store:
         return None  # nobody knows
     return before.gone_since or whole_milliseconds(pass_.now)
 
@@ -61,7 +61,7 @@ def _is_known_leaver(pass_: Pass, one: Judged) -> bool:
 
 def may_be_gone(pass_: Pass, bookie_id: BookieId) -> bool:
     """Whether it is away or may be: then tasks for bookies that are away may wait for it."""
-    return gone_since(pass_, bookie_id) is not None or not pass_.observed.metadata.reachable
+    return gone_since(pass_, bookie_id) is not None or not pass_.has_own_store
 
 
 def _answers(one: Judged) -> bool:

@@ -66,6 +66,17 @@ class Pass:
         """Whether jobs on all ledgers may begin: all bookies serve, and none has marks."""
         return self.is_settled_without(())
 
+    @property
+    def has_own_store(self) -> bool:
+        """The metadata store answers, and is no other one than before: its word counts."""
+        return self.observed.metadata.reachable and not self.is_other_store
+
+    @property
+    def is_other_store(self) -> bool:
+        """The metadata store that answers is not the one that this cluster has had."""
+        known, found = self.previous.metadata.instance_id, self.observed.metadata
+        return bool(known) and found.reachable and found.instance_id != known
+
     def has_booted(self, bookie_id: BookieId) -> bool:
         """Somebody saw a boot of it: it may hold entries, and has settings that it ran with."""
         before = self.previous.bookie(bookie_id)
@@ -74,7 +85,7 @@ class Pass:
     def is_settled_without(self, away: Collection[str]) -> bool:
         """Like `is_settled`, but without counting the bookies in `away`, such as those that are to
         be given up or give no answer."""
-        if not self.observed.metadata.reachable or self.observed.metadata.instance_id is None:
+        if not self.has_own_store or self.observed.metadata.instance_id is None:
             return False
         others = (one for bookie_id, one in self.judged.items() if bookie_id not in away)
         return all(one.is_booted and not one.has_marks for one in others)

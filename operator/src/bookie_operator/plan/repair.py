@@ -9,7 +9,7 @@ every episode has a series of its own.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from bookie.ids import BookieId
@@ -25,7 +25,7 @@ from bookie_operator.observed import Job, JobKind, Observed
 from bookie_operator.plan.actions import Action, Refusal, StartJob, StopJob
 from bookie_operator.plan.deadlines import backoff, is_waited_out, overdue
 from bookie_operator.plan.losses import last_decision
-from bookie_operator.plan.other_store import lineage_refusal
+from bookie_operator.plan.other_store import store_refusal
 from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.rollback import rolled_back, rolled_back_refusal
 from bookie_operator.plan.states import Judged
@@ -270,11 +270,7 @@ def _is_freed(status: RepairStatus, moment: datetime | None) -> bool:
 def _refusal(pass_: Pass, bookie_id: BookieId) -> Refusal | None:
     if pass_.spec.paused:
         return Refusal("Repair", "Paused", "spec.paused is true", bookie=bookie_id)
-    if not pass_.observed.metadata.reachable:
-        why = f"the metadata store does not answer: {pass_.observed.metadata.message}"
-        return Refusal("Repair", "MetadataUnreachable", why, bookie=bookie_id)
-    other = lineage_refusal(pass_)
-    return None if other is None else replace(other, action="Repair", bookie=bookie_id)
+    return store_refusal(pass_, "Repair", bookie_id)
 
 
 def _stop_audits(observed: Observed) -> list[Action]:
