@@ -24,7 +24,8 @@ Change = Callable[[str], str]
 """Replaces what differs between any two runs by a name of it."""
 RULE: Final = "-" * 72
 WIDTH: Final = 96
-FOLDER: Final = re.compile(r"/[^\s\"]*/pytest-of[^\s\":]*/")
+FOLDER: Final = re.compile(r"/[^\s\"]*/pytest-of-[^/]+/pytest-\d+/(popen-gw\d+/)?[^/\s\",:)']+")
+"""Where the files of a test are, on any machine."""
 
 
 def always(pattern: str, name: str) -> Change:
@@ -57,7 +58,7 @@ CHANGES: Final = (
 
 def without_folders(text: str) -> str:
     """The folders of this test have one name; columns of a table are as wide as the true one."""
-    short = FOLDER.sub("/FOLDER/", text)
+    short = FOLDER.sub("/FOLDER", text)
     is_table = short != text and not short.startswith(("{", "["))
     return re.sub(r"(?<=\S) {2,}", "  ", short) if is_table else short
 
