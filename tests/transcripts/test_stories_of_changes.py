@@ -208,6 +208,9 @@ async def test_what_the_api_server_refuses(snapshot: SnapshotAssertion) -> None:
     story.platform.task_refusal = ForbiddenError("bookietasks/status is forbidden")
     story.ask("restart", bookie="bookie-9")
     await story.go_on(2)
+    story.note("and the store is away as well")
+    story.is_store_up = False
+    await story.go_on()
     assert snapshot(extension_class=Words) == story.text
 
 

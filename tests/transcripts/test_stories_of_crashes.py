@@ -49,7 +49,9 @@ async def test_a_crash_during_a_repair(snapshot: SnapshotAssertion) -> None:
     story = Story(tls=OFF)
     await story.is_running()
     story.bookie(1).crash(limbo=4)
-    await story.go_on(4)
+    await story.go_on(3)
+    story.bookie(1).fenced = 2
+    await story.go_on()
     story.note("bookie-1 is killed again")
     story.bookie(1).crash(limbo=6)
     await story.go_on(4)
@@ -67,15 +69,16 @@ async def test_two_crashes_at_once(snapshot: SnapshotAssertion) -> None:
     """As many as an ack quorum: a loss is possible until a clean audit. One more is no news."""
     story = Story(replicas=4, tls=OFF)
     await story.is_running()
-    story.note("bookie-0 and bookie-2 are killed")
-    story.bookie(0).crash(limbo=2)
+    story.note("bookie-2 is killed, and a moment after it bookie-0")
     story.bookie(2).crash(unchecked=3)
+    await story.go_on()
+    story.bookie(0).crash(limbo=2)
     story.change("a new image meanwhile", image="example.org/bookie:2")
     await story.go_on(4)
-    story.bookie(0).limbo = 0
+    story.bookie(2).unchecked = 0
     story.end_job(JobKind.REPAIR, repair())
     await story.go_on(2)
-    story.bookie(2).unchecked = 0
+    story.bookie(0).limbo = 0
     story.end_job(JobKind.REPAIR, repair(entries_copied=1))
     await story.go_on(2)
     story.end_job(JobKind.AUDIT, audit())
@@ -151,7 +154,7 @@ async def test_a_lost_bookie(snapshot: SnapshotAssertion) -> None:
     await story.go_on()
     story.end_job(JobKind.REREPLICATE, rereplication(3, left=2), exit_code=3)
     await story.go_on()
-    await story.go_on(every=101)
+    await story.go_on(2, every=60)
     story.end_job(JobKind.REREPLICATE, rereplication(2))
     await story.go_on(2)
     story.end_job(JobKind.AUDIT, audit())

@@ -52,6 +52,10 @@ async def test_racks(snapshot: SnapshotAssertion) -> None:
     story.bookie(1).platform["rack"] = "/a"
     story.change("one bookie fewer", replicas=3)
     await story.go_on(2, every=11)
+    story.note("the pod of bookie-0 is gone")
+    one = story.bookie(0)
+    one.is_running, one.processes, one.coming, one.waiting = False, 0, [], "no node"
+    await story.go_on()
     assert snapshot(extension_class=Words) == story.text
 
 

@@ -113,6 +113,8 @@ async def test_repairs_that_people_ask_for(snapshot: SnapshotAssertion) -> None:
     await story.go_on(2)
     story.update_job(JobKind.REPAIR, progress="1/2 ledgers")
     await story.go_on()
+    story.update_job(JobKind.REPAIR, progress="")
+    await story.go_on()
     story.end_job(JobKind.REPAIR, repair(), exit_code=3)
     await story.go_on()
     story.ask("repair", "gone", bookie="bookie-1")
