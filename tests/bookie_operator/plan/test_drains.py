@@ -256,6 +256,17 @@ class TestHolding:
         made = after(seen(), look)
         assert StopJob("demo-drain-bookie-4-1", "LimboPresent") in made.actions
 
+    def test_a_job_that_was_stopped_for_others_is_no_failure(self) -> None:
+        unclean = bookie("bookie-0", epoch=2, reason="UncleanShutdown", limbo=2)
+        runs = (drain_job(running=True),)
+        looks = [seen(), seen(draining()), seen(draining(), jobs=runs)]
+        looks += [seen(draining(), unclean, jobs=runs), seen(draining(), unclean)]
+        drain = after(*looks).status.drain
+        assert drain is not None and (drain.failures, drain.is_running) == (0, False)
+        assert "left no result" not in drain.message and drain.attempt == 1
+        [again] = moves(after(*looks, seen(draining(), seconds=60)))
+        assert isinstance(again, StartJob) and again.attempt == 2
+
     def test_a_possible_loss_ends_a_running_drain(self) -> None:
         lost = bookie("bookie-0", losses_recorded=1)
         look = seen(lost, draining(), jobs=(drain_job(running=True),), seconds=11)

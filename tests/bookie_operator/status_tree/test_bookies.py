@@ -158,7 +158,7 @@ def test_a_repair_has_the_moments_that_matter_in_its_state(
 @pytest.mark.parametrize(
     ("state", "ledgers", "told"),
     [
-        ("Failed", 2, "failed: 2 ledgers undecided, see below"),
+        ("Failed", 2, "failed: 2 ledgers undecided"),
         ("Failed", 0, "failed: why"),
         ("Running", 2, "running: why"),
     ],

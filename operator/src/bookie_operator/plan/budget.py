@@ -198,7 +198,9 @@ class Budget:
         if not self.forgetful:
             return f"restarts and evictions go on, one at a time, since acks are synced; {by_hand}"
         names = ", ".join(sorted(self.forgetful)[:BOOKIES_MAX])
-        return f"no restart or eviction of those that acknowledge from memory ({names}); {by_hand}"
+        return (
+            f"no restart or eviction of those that may acknowledge from memory ({names}); {by_hand}"
+        )
 
 
 def budget_of(pass_: Pass, *, copies: Copies, is_loss_possible: bool) -> Budget:

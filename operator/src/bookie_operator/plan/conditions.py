@@ -106,7 +106,9 @@ def _progressing(found: Findings) -> Verdict:
     if halted:
         return Verdict("False", ROLLOUT_HALTED, halted[0].message)
     starting = [found.pass_.judged[bookie_id] for bookie_id in found.in_states(*_COMING_UP)]
-    wants_more = any(refusal.action == "Restart" for refusal in found.refusals)
+    wants_more = any(
+        refusal.action == "Restart" and refusal.predicate != "Paused" for refusal in found.refusals
+    )
     if found.is_restarting or (starting and wants_more):
         messages = ["bookies are restarted, one by one", *map(_coming_up, starting)]
         return Verdict("True", "Rolling", "; ".join(messages))

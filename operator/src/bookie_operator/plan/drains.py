@@ -232,6 +232,9 @@ def _followed(pass_: Pass, before: DrainStatus) -> DrainStatus:
     if job is None or job.attempt < before.attempt:
         if not before.is_running:
             return before
+        if before.phase is DrainPhase.HELD:  # the operator has stopped it: that is no failure
+            wait = _waiting(pass_.spec.repair, before.failures, pass_.now)
+            return before.model_copy(update=wait)
         gone = f"{before.message}; the job is gone and left no result".removeprefix("; ")
         update = {"message": gone[:1024]} | _waiting(
             pass_.spec.repair, before.failures + 1, pass_.now

@@ -157,7 +157,7 @@ def _why_not_whole(repair: RepairStatus) -> str:
     found = repair.undecided
     if found is None or not found.ledgers or repair.state is not RepairState.FAILED:
         return repair.message
-    return f"{count(found.ledgers, 'ledger')} undecided, see below"
+    return f"{count(found.ledgers, 'ledger')} undecided"
 
 
 def engine_text(job: EngineUse, *, with_reason: bool = True) -> Text:
