@@ -4,12 +4,26 @@ import json
 import os
 import subprocess
 import sys
-from datetime import UTC, datetime
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import click
 import pytest
 from bookie_operator.kubectl import client
+from bookie_operator.kubectl.__main__ import plugin
 from kubectl_lab import FakeLab, tree_of
+
+
+@pytest.fixture
+def far_away(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """On a machine whose clock shows another hour."""
+    with monkeypatch.context() as here:
+        here.setenv("TZ", "FAR+9")
+        time.tzset()
+        yield
+    time.tzset()
 
 
 class TestWhichCluster:
@@ -206,12 +220,12 @@ class TestPause:
         assert lab.run("resume").exit_code == 0
         assert lab.get("bookieclusters", "demo")["spec"]["paused"] is False
 
-    def test_a_restart_is_a_change_of_the_spec(self, lab: FakeLab) -> None:
+    def test_a_restart_is_a_change_of_the_spec(self, lab: FakeLab, far_away: None) -> None:
         lab.put_cluster("healthy")
         told = lab.run("restart")
         assert told.exit_code == 0 and "one after the other" in told.stdout
         asked = lab.get("bookieclusters", "demo")["spec"]["restartedAt"]
-        assert datetime.fromisoformat(asked).tzinfo == UTC
+        assert abs(datetime.fromisoformat(asked) - datetime.now(UTC)) < timedelta(hours=1)
 
     def test_a_restart_of_one_bookie_is_a_task(self, lab: FakeLab) -> None:
         lab.put_cluster("healthy")
@@ -256,3 +270,26 @@ def test_the_plugin_needs_only_what_every_part_needs() -> None:
     code = f"import sys, bookie_operator.kubectl.__main__; print(set(sys.modules) & {set(heavy)!r})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+ARGUMENTS = {"bookie": "bookie-1", "disk": "ledger-0", "ledgers": "7", "ledger": "7", "reason": "y"}
+OF_ONE_CLUSTER = [
+    name
+    for name, command in plugin.commands.items()
+    if any("--cluster" in parameter.opts for parameter in command.params)
+]
+
+
+@pytest.mark.parametrize("name", OF_ONE_CLUSTER)
+def test_where_there_are_several_a_command_is_of_the_one_that_is_named(
+    lab: FakeLab, name: str
+) -> None:
+    lab.put_cluster("healthy")
+    lab.put_cluster("healthy", name="other")
+    parameters = plugin.commands[name].params
+    words = [ARGUMENTS[str(one.name)] for one in parameters if isinstance(one, click.Argument)]
+    words += ["--no-wait"] if any("--no-wait" in one.opts for one in parameters) else []
+    assert "found demo, other in namespace books" in lab.run(name, *words).stderr
+    done = lab.run(name, *words, "--cluster", "other", stdin="n\n")
+    assert "found demo, other in namespace books" not in done.output
+    assert any("other" in call["words"] for call in lab.calls())

@@ -85,3 +85,17 @@ async def test_a_bookie_that_is_started_while_its_lock_is_waited_for_is_stopped_
     child.kill()
     child.wait()
     assert is_over
+
+
+def test_of_a_disk_that_is_not_there_it_is_told_which_are(tmp_path: Path) -> None:
+    folders = LocalFolders(tmp_path)
+    folders.make()
+    with pytest.raises(LocalError, match=r"no disk ledger-9; disks \(bookie\.disk\): none$"):
+        wipe_disk(folders, (B0, "ledger-9"), grace_s=1)
+    for bookie_id in (B1, B0):
+        create_volume(folders, bookie_id, "ledger-0", size="1Gi")
+    there = r"disks \(bookie\.disk\): bookie-0\.ledger-0, bookie-1\.ledger-0$"
+    with pytest.raises(LocalError, match=there):
+        swap_disks(folders, (B0, "ledger-0"), (B0, "ledger-9"), grace_s=1)
+    with pytest.raises(LocalError, match=there):
+        replace_disk(folders, (B1, "ledger-9"), grace_s=1)

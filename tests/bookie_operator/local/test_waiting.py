@@ -3,23 +3,29 @@
 import asyncio
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from bookie.ids import BookieId
 from bookie_operator.__main__ import main
+from bookie_operator.errors import LocalError, ManifestError
 from bookie_operator.local import up
-from bookie_operator.local.waiting import lacking
+from bookie_operator.local.waiting import lacking, wait_whole
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.condition_types import Condition
 from bookie_operator.model.status import ClusterStatus
+from bookie_operator.plan.actions import template_of
 from bookie_operator.plan.planner import plan
 from bookie_operator.platform.folders import LocalFolders, operator_lock, write_json
+from bookie_operator.platform.kubelet import Record, record_tree
+from bookie_operator.platform.processes import identify
 from click.testing import CliRunner
 from fake_processes import pausing
-from operator_scenes import at, bookie, cluster, observed
+from operator_scenes import at, bookie, cluster, manifest, observed
 
 REACHED_AT = 1000.0
 WANTED = {"LimboPresent": "False", "RepairRunning": "False", "DurabilityVerified": "True"}
@@ -144,3 +150,64 @@ def test_of_a_condition_only_the_wanted_word_is_enough(kind: str, word: str | No
     whole = of.model_copy(update={"status": status})
     missing = lacking(whole, LONG_AGO, reached_at=REACHED_AT)
     assert any(one.startswith(kind) for one in missing) is (word != WANTED[kind])
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> LocalFolders:
+    """Of a fleet whose bookies run: this process stands for each."""
+    folders = LocalFolders(tmp_path)
+    folders.make()
+    for name in LONG_AGO:
+        record = Record(template_of(cluster().spec, name), identify(os.getpid()))
+        write_json(folders.bookie(name) / "process.json", record_tree(record))
+    return folders
+
+
+def publish(folders: LocalFolders, status: ClusterStatus) -> None:
+    write_json(folders.status_file, cluster().model_copy(update={"status": status}).as_dict())
+
+
+def test_a_fleet_that_is_whole_is_waited_for_no_longer(folders: LocalFolders) -> None:
+    publish(folders, WHOLE)
+    assert 0 <= wait_whole(folders, timeout_s=0) < 60
+
+
+def test_who_has_no_more_time_hears_what_is_lacking_and_how_long_it_took(
+    folders: LocalFolders,
+) -> None:
+    publish(folders, told().status)
+    with operator_lock(folders), pytest.raises(LocalError) as error:
+        wait_whole(folders, timeout_s=0)
+    assert str(error.value).startswith("not whole after 0 s: DurabilityVerified ")
+
+
+def test_detached_a_wrong_manifest_is_told_before_anything_starts(tmp_path: Path) -> None:
+    folders, path = LocalFolders(tmp_path / "d"), tmp_path / "x.yaml"
+    path.write_text("kind: Other\n")
+    with pytest.raises(ManifestError, match="found Other; expected exactly one BookieCluster"):
+        up.up_detached(folders, path, command=lambda: pytest.fail("it was started"))
+    assert not folders.root.exists()
+
+
+def test_detached_an_operator_that_ends_is_told_with_the_end_of_its_log(tmp_path: Path) -> None:
+    folders, path = LocalFolders(tmp_path / "d"), tmp_path / "x.yaml"
+    path.write_text(yaml.safe_dump(manifest()))
+    program = f"for n in range({up.LOG_TAIL_LINES + 1}): print(n)\nraise SystemExit(7)"
+    with pytest.raises(LocalError) as error:
+        up.up_detached(folders, path, command=lambda: [sys.executable, "-c", program])
+    first, *tail = str(error.value).splitlines()
+    assert first == "the operator ended with exit code 7:"
+    assert tail == [str(number) for number in range(1, up.LOG_TAIL_LINES + 1)]
+
+
+@pytest.mark.parametrize("reason", ["BookieDown", *sorted(up.HOPELESS)])
+def test_detached_nobody_waits_for_what_does_not_pass(folders: LocalFolders, reason: str) -> None:
+    facts = {"status": "True", "reason": reason, "message": "why", "lastTransitionTime": at(0)}
+    broken = (Condition.model_validate(facts | {"type": "Degraded"}),)
+    with operator_lock(folders):
+        publish(folders, WHOLE.model_copy(update={"conditions": broken}))
+        if reason == "BookieDown":
+            assert up._ready(folders, os.getpid()) is None
+        else:
+            with pytest.raises(LocalError, match=f"^{reason}: why; see "):
+                up._ready(folders, os.getpid())

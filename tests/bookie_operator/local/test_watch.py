@@ -3,18 +3,23 @@
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from bookie.ids import BookieId
 from bookie_operator.errors import LocalError
-from bookie_operator.local.live_view import EVENTS_SHOWN
+from bookie_operator.local.live_view import EVENTS_SHOWN, LiveScreen, PlainScreen
 from bookie_operator.local.stored import STALE_AFTER_S, mark_looked
 from bookie_operator.local.watch import watch
 from bookie_operator.model.cluster import BookieCluster
+from bookie_operator.model.condition_types import Condition
+from bookie_operator.model.status import ClusterStatus
 from bookie_operator.plan.actions import Event
 from bookie_operator.platform.folders import LocalFolders, operator_lock, write_json
-from operator_scenes import cluster
+from operator_scenes import at, cluster
+from rich.console import Console
 
 BEGAN = datetime(2026, 11, 27, 9, tzinfo=UTC)
 
@@ -113,3 +118,63 @@ def test_events_go_on_when_their_oldest_file_was_dropped(folders: LocalFolders) 
 def test_a_directory_without_a_cluster_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(LocalError, match="no cluster was ever started"):
         watch(LocalFolders(tmp_path / "d"), Seen())
+
+
+def with_conditions(**words: str) -> BookieCluster:
+    """A cluster of which these conditions are said, by type."""
+    why = {"reason": "Why", "message": "m", "lastTransitionTime": at(0)}
+    said = [Condition.model_validate(why | {"type": t, "status": w}) for t, w in words.items()]
+    return cluster().model_copy(update={"status": ClusterStatus(conditions=tuple(said))})
+
+
+@pytest.fixture
+def terminal() -> Console:
+    """Narrow, and one that shows colours."""
+    return Console(file=StringIO(), width=60, force_terminal=True, color_system="standard")
+
+
+def written(console: Console) -> str:
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        (Event("Started", "all of it"), "   Started: all of it"),
+        (Event("Scaled", "to 4", bookie=BookieId("b-1")), "   b-1 Scaled: to 4"),
+        (Event("Lost", "7 [red]of[/red] 9", type="Warning"), " ! Lost: 7 [red]of[/red] 9"),
+        (Event("Long", "word " * 30, type="Warning"), f" ! Long: {'word ' * 30}"),
+    ],
+)
+def test_without_a_live_view_an_event_is_one_line_of_its_own_words(
+    terminal: Console, event: Event, line: str
+) -> None:
+    with PlainScreen(terminal) as screen:
+        screen.show_event(event, at=BEGAN)
+        screen.show_event(event)
+    first, second = written(terminal).splitlines()
+    assert first == f"{BEGAN.astimezone():%H:%M:%S}{line}"
+    assert second[len("00:00:00") :] == line
+
+
+def test_without_a_live_view_a_condition_is_said_once_it_has_changed(terminal: Console) -> None:
+    screen = PlainScreen(terminal)
+    for words in ({"Ready": "False"}, {"Ready": "False"}, {"Ready": "True", "Available": "True"}):
+        screen.show_cluster(with_conditions(**words))
+    said = [line[len("00:00:00") :] for line in written(terminal).splitlines()]
+    assert said == ["   Ready=False Why m", "   Ready=True Why m", "   Available=True Why m"]
+
+
+def test_a_live_view_is_drawn_at_once_and_keeps_the_newest_events_below_the_cluster(
+    terminal: Console,
+) -> None:
+    with LiveScreen(terminal) as screen:
+        screen.show_event(Event("R0", "first"), at=BEGAN)
+        assert "R0: first" in written(terminal)
+        screen.show_cluster(cluster())
+        assert "BookieCluster demo" in written(terminal)
+        for number in range(1, EVENTS_SHOWN + 1):
+            screen.show_event(Event(f"R{number}", "next"))
+        frame = written(terminal).rpartition("BookieCluster demo")[2]
+    assert [f"R{n}:" in frame for n in range(EVENTS_SHOWN + 1)] == [False] + [True] * EVENTS_SHOWN

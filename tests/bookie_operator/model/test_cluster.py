@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from bookie_operator.errors import ManifestError
 from bookie_operator.model.cluster import BookieCluster, bookie_name
 from bookie_operator.model.manifest import load_cluster, parse
@@ -33,7 +34,7 @@ def test_the_example_is_the_cluster_that_the_readme_tells_of() -> None:
     ("spec", "sentence"),
     [
         ({"replicas": 2}, "replicas: found 2, expected at least quorum.ensemble (3)"),
-        ({"replicas": "x"}, "spec.replicas: found 'x'"),
+        ({"replicas": "x"}, "spec.replicas: found 'x', it should be a valid integer"),
         ({"quorum": {"ack": 4}}, "found ensemble 3, write 3, ack 4; expected ensemble >= write"),
         ({"quorum": {"ack": 1}}, "quorum.ack: found 1, expected at least 2"),
         ({"excludedOrdinals": [1, 2, 1]}, "excludedOrdinals: found 1 twice, expected each number"),
@@ -147,3 +148,35 @@ def test_status_survives_its_own_json() -> None:
     tree = cluster().as_dict()
     assert ClusterStatus.model_validate(tree["status"]) == ClusterStatus()
     assert BookieCluster.model_validate(tree) == cluster()
+
+
+CLUSTER = yaml.safe_dump(manifest())
+
+
+@pytest.mark.parametrize(
+    "text", [CLUSTER, f"---\n{CLUSTER}---\n", f"---\n---\n{CLUSTER}---\n---\n"]
+)
+def test_documents_with_nothing_in_them_do_not_count(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(text)
+    assert load_cluster(path).metadata.name == "demo"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", "found nothing"),
+        ("---\n---\n", "found nothing"),
+        ("[1]", "found list"),
+        ("{}", "found None"),
+        ("kind: BookieTask", "found BookieTask"),
+        (f"{CLUSTER}---\n{CLUSTER}", "found BookieCluster, BookieCluster"),
+    ],
+)
+def test_a_file_that_is_not_one_cluster_is_told_with_what_it_is(
+    tmp_path: Path, text: str, found: str
+) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(text)
+    with pytest.raises(ManifestError, match=f"{found}; expected exactly one BookieCluster$"):
+        load_cluster(path)

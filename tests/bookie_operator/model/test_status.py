@@ -1,9 +1,16 @@
 """The status as it is published: nothing that says nothing."""
 
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
 from bookie_operator.model.audit_status import MendStatus, ScrubStatus
 from bookie_operator.model.bookie_status import BookieState, BookieStatus
+from bookie_operator.model.manifest import _model_in
 from bookie_operator.model.status import Blocked, ClusterStatus
+from bookie_operator.model.task import TaskStatus
 from operator_scenes import at
+from pydantic import BaseModel
 
 ONE = BookieStatus(id="bookie-0", state=BookieState.SERVING)
 
@@ -32,3 +39,31 @@ def test_what_the_schema_requires_is_there_though_empty() -> None:
 def test_what_was_left_out_reads_back_as_it_was() -> None:
     status = ClusterStatus(bookies=(ONE,), mend=MendStatus(attempt=3))
     assert ClusterStatus.model_validate(status.as_dict()) == status
+
+
+def models(of: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    """It, and all that it is made of."""
+    yield of
+    for field in of.model_fields.values():
+        if (part := _model_in(field.annotation)) is not None:
+            yield from models(part)
+
+
+PARTS = sorted({*models(ClusterStatus), *models(TaskStatus)}, key=lambda one: one.__name__)
+BEGINS: dict[str, dict[str, Any]] = {
+    "ClusterStatus": {"phase": "Pending"},
+    "Incident": {"outcome": "Open"},
+    "TaskStatus": {"phase": "Pending"},
+    "TlsStatus": {"mode": "Off", "clients": "Off"},
+    "UndecidedLedger": {"last_confirmed": -1},
+}
+"""What is not zero, empty, or unknown where a status does not say it."""
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda one: one.__name__)
+def test_what_a_status_does_not_say_has_not_happened(part: type[BaseModel]) -> None:
+    """A status of an operator from before a field was added says nothing of it."""
+    optional = [(n, one) for n, one in part.model_fields.items() if not one.is_required()]
+    given = [(n, one.get_default(call_default_factory=True)) for n, one in optional]
+    made_up = {n: value for n, value in given if value and not isinstance(value, BaseModel)}
+    assert made_up == BEGINS.get(part.__name__, {})

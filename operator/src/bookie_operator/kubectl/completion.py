@@ -28,7 +28,3 @@ def main() -> None:
     for line in completions(sys.argv[1:]):
         click.echo(line)
     click.echo(NO_FILES)
-
-
-if __name__ == "__main__":
-    main()

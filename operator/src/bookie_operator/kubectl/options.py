@@ -67,7 +67,7 @@ def with_kubectl(command: Command) -> Command:
         except BookieError as error:
             click.echo(f"error: {error}", err=True)
             sys.exit(Exit.FAILED)
-        sys.exit(code or Exit.DONE)
+        sys.exit(code)
 
     return _flagged(run)
 

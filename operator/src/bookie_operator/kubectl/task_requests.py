@@ -50,7 +50,7 @@ def approval(cluster: BookieCluster, bookie: str, *, plan_id: str | None, by: st
     made = wish(cluster, TaskType.APPROVE_COOKIE_FIX, bookie=bookie)
     one = cluster.status.bookie(bookie)
     fix = pending_fix(cluster.status, one) if one is not None else None
-    if one is None or fix is None:
+    if fix is None:
         raise KubectlError(_nothing_pending(cluster, bookie))
     if plan_id not in (None, fix.plan_id):
         raise KubectlError(
