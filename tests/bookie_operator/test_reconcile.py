@@ -33,6 +33,7 @@ from bookie_operator.plan.actions import (
     LossDecision,
     StartJob,
 )
+from bookie_operator.plan.failures import ACTION_FAILED
 from bookie_operator.reconcile import Reconciler
 from fake_platform import FakeControl, FakePlatform
 from operator_scenes import at, audited, bookie, cluster, fix_request, observed, task
@@ -803,3 +804,61 @@ async def test_no_job_begins_while_the_one_before_it_cannot_be_stopped(loop: Loo
         loop.platform.stop_refusal = refusal
         await loop.run(3)
         assert ("demo-mend-1" in loop.platform.jobs_seen) is mends
+
+
+async def test_a_job_begins_in_the_pass_that_has_stopped_the_one_before_it(loop: Loop) -> None:
+    await loop.settle()
+    missing = AuditReport(ledgers=3, ok=90, missing=6, below_write_quorum=6)
+    scrub = Job("demo-scrub-1", JobKind.SCRUB, 1, running=True, started_at=loop.observer.now)
+    audit = audited(missing, began=loop.seconds)
+    loop.platform.jobs_seen |= {one.name: one for one in (scrub, audit)}
+    await loop.run(1)
+    assert {"demo-mend-1", "demo-scrub-1"} & loop.platform.jobs_seen.keys() == {"demo-mend-1"}
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(ForbiddenError("roles"), "Forbidden"), (UnavailableError("no answer"), "SettleFailed")],
+)
+async def test_why_nothing_around_bookies_could_be_settled_is_told(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch, error: BookieError, reason: str
+) -> None:
+    await loop.settle()
+
+    async def settle(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(loop.platform, "settle", settle)
+    await loop.run(2)
+    said = [one.message for one in loop.platform.events if one.reason == reason]
+    assert said and str(error) in said[0]
+
+
+def is_reported(loop: Loop) -> bool:
+    """Whether the status has an action that had failed before the last pass."""
+    return any(one.predicate == ACTION_FAILED for one in loop.cluster.status.blocked)
+
+
+async def test_what_failed_before_it_succeeded_is_reported_no_more(loop: Loop) -> None:
+    await loop.settle()
+    for is_failing in (True, True, False, True):
+        loop.platform.fleet[B0] = replace(loop.platform.fleet[B0], process=None)
+        loop.platform.failing = is_failing
+        await loop.run(1)
+        loop.seconds += 60
+    assert not is_reported(loop)
+    await loop.run(1)
+    assert is_reported(loop)
+
+
+async def test_what_failed_before_it_was_not_wanted_is_reported_no_more(loop: Loop) -> None:
+    await loop.settle()
+    loop.platform.jobs_seen["demo-audit-1"] = audited(began=loop.seconds)
+    loop.platform.job_refusal = UnavailableError("exceeded quota")
+    for asked in ([task("scrub")], [], [task("scrub")]):
+        loop.platform.tasks_seen = asked
+        await loop.run(1)
+        loop.seconds += 60
+    assert not is_reported(loop)
+    await loop.run(1)
+    assert is_reported(loop)
