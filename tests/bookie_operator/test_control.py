@@ -228,3 +228,25 @@ async def test_credentials_that_do_not_fit_together_are_no_credentials(secure: S
     with pytest.raises(UnavailableError, match=r"the operator.s credentials: .*tls.key"):
         await control.drain(secure.addressee, cancel=False)
     await control.close()
+
+
+async def test_a_small_fleet_is_asked_over_the_connections_that_are_open() -> None:
+    channels = DeadChannels()
+    control = GrpcControl(dial=lambda _tls: channels.dial)
+    fleet = [Addressee(f"127.0.0.1:{port}", MEANT) for port in range(1, CONNECTIONS_MAX + 1)]
+    for _round in range(2):
+        for one in fleet:
+            await control.health(one)
+    assert len(channels) == channels.open_count == CONNECTIONS_MAX
+    await control.close()
+
+
+async def test_credentials_in_another_folder_take_the_place_of_those_before(
+    secure: Secure, tmp_path: Path
+) -> None:
+    secure.certify()
+    control = GrpcControl(lambda: secure.folder)
+    assert await control.health(secure.addressee) is not None
+    secure.folder = tmp_path / "nothing"
+    assert await control.health(secure.addressee) is None
+    await control.close()

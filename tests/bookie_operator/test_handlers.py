@@ -48,11 +48,12 @@ class FakeFleet(Fleet):
     """Runs until it is stopped, cancelled, or breaks as told."""
 
     breaks: BaseException | None = None
+    is_stopped: Callable[[], bool]
     told: list[tuple[Kind, str, bool]]
     """Kept objects of which a watch has told, and whether they are gone."""
 
     async def run(self, is_stopped: Callable[[], bool]) -> None:
-        self.is_woken, self.told = asyncio.Event(), []
+        self.is_woken, self.told, self.is_stopped = asyncio.Event(), [], is_stopped
         breaks, FakeFleet.breaks = FakeFleet.breaks, None
         if breaks is not None:
             raise breaks
@@ -388,3 +389,38 @@ async def test_watches_log_in_as_the_kubeconfig_says(
     found = await login_for_kopf()
     paths = {name: str(tmp_path / expected[name]) for name in expected if name.endswith("_path")}
     assert found == dataclasses.replace(PLAIN, **{**expected, **paths})
+
+
+async def test_a_loop_knows_when_kopf_wants_it_to_stop() -> None:
+    stopped = asyncio.Event()
+    operator = operator_of(Lab())
+    running = asyncio.ensure_future(
+        operator.reconcile("fleet", "demo", created_at=at(0), is_stopped=stopped.is_set)
+    )
+    await asyncio.sleep(0)
+    [fleet] = operator.fleets.values()
+    assert isinstance(fleet, FakeFleet) and not fleet.is_stopped()
+    stopped.set()
+    assert fleet.is_stopped()
+    fleet.wake()
+    await running
+
+
+def test_what_an_operator_knows_its_fleets_know() -> None:
+    keys, lab = Path("keys"), Lab()
+    known = {"own_namespace": "ops", "credentials": keys, "names_proved": True}
+    fleet = Operator(lambda namespace: lab.api, **known).new_fleet("fleet", "demo")
+    assert fleet.name == "demo"
+    assert (fleet._operator_namespace, fleet._credentials, fleet._names_proved) == (
+        "ops",
+        keys,
+        True,
+    )
+
+
+def test_a_watch_ends_at_the_server_before_its_client_gives_it_up() -> None:
+    settings = kopf.OperatorSettings()
+    configure(settings)
+    watching = settings.watching
+    assert watching.server_timeout and watching.client_timeout
+    assert watching.client_timeout > watching.server_timeout

@@ -862,3 +862,21 @@ async def test_what_failed_before_it_was_not_wanted_is_reported_no_more(loop: Lo
     assert not is_reported(loop)
     await loop.run(1)
     assert is_reported(loop)
+
+
+async def test_a_bookie_is_meant_as_the_newest_process_that_has_answered(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await loop.settle()
+    asked: list[Identity] = []
+    ask = loop.control.health
+
+    async def answered(to: Addressee) -> Health | None:
+        asked.append(to.meant)
+        return await ask(to)
+
+    monkeypatch.setattr(loop.control, "health", answered)
+    for epoch in (5, 3, 6, 6):
+        loop.control.healths[B0] = bookie(B0, epoch=epoch).health
+        await loop.observer.observe(loop.cluster)
+    assert [one.epoch for one in asked if one.bookie == B0][1:] == [5, 5, 6]

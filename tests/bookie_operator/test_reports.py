@@ -170,7 +170,9 @@ def test_a_re_replications_counts() -> None:
     assert read(RereplicationReport, {"message": "no metadata store"}) is None
 
 
-@pytest.mark.parametrize("tree", [{}, {"audit": None}, {"audit": []}])
+@pytest.mark.parametrize(
+    "tree", [{}, *({"audit": none} for none in (None, [], {}, ["ok"], "ok", 1))]
+)
 def test_no_findings_no_report(tree: dict[str, object]) -> None:
     assert read(AuditReport, tree) is None
 
@@ -323,3 +325,9 @@ def test_every_name_that_a_report_reads_is_in_the_jobs_summary(model: type[Repor
         names -= {one.name for one in fields(AuditCounts)}  # they are in its part `audit`
     names |= {model.needs} - {""}
     assert names <= summary_of(dict.fromkeys(names)).keys()
+
+
+@pytest.mark.parametrize("kind", REPORTS)
+def test_only_who_accepts_a_loss_decides_about_many(kind: JobKind) -> None:
+    report = report_of(kind, {"decisions": [], REPORTS[kind].needs: {"ledgers": 1}})
+    assert isinstance(report, LossesReport) is (kind is JobKind.ACCEPT_LOSS)

@@ -164,6 +164,8 @@ async def test_what_a_process_is_given_reaches_its_operator(
     assert start.operator.credentials == credentials
     assert start.operator.names_proved is (proved == "true")
     assert start.stop is stop
+    api = start.operator.open_api("fleet")
+    assert api.namespace == "fleet" and isinstance(api, lease.LeaseGuard) is bool(lease_path)
 
 
 @pytest.mark.parametrize("namespaces", [(), ("fleet",), ("fleet", "other")])
@@ -221,3 +223,26 @@ def test_what_the_command_line_says_reaches_the_process(
     assert done.exit_code == 0 and not given.pop("stop").is_set(), done.output
     expected = {"namespaces": ("a", "b"), "port": 1, "page_port": 2, "lease_path": "o/l"}
     assert given == {**expected, "credentials": Path("keys")}
+
+
+@pytest.mark.parametrize(
+    ("words", "left"),
+    [
+        ((), "fleet/a, fleet/b, other/a"),
+        (("--namespace", "fleet"), "fleet/a, fleet/b"),
+        (("--namespace", "none"), ""),
+        (("--namespace", "none", "--namespace", "other"), "other/a"),
+    ],
+)
+async def test_an_uninstall_is_checked_against_every_cluster_that_is_left(
+    words: tuple[str, ...], left: str
+) -> None:
+    server = FakeApiServer()
+    for namespace, name in (("other", "a"), ("fleet", "b"), ("fleet", "a")):
+        server.namespace(namespace).put(CLUSTER, {"metadata": {"name": name}})
+    async with server.serving():
+        with as_kubeconfig(server.url):
+            check = ["uninstall-check", *words]
+            done = await asyncio.to_thread(CliRunner().invoke, main, check)
+    assert (done.exit_code, done.stdout) == (int(bool(left)), "")
+    assert done.stderr.startswith(f"error: found BookieCluster {left}, exp") is bool(left)

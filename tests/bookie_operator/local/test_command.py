@@ -30,10 +30,15 @@ from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.tls import TlsStatus
 from bookie_operator.model.undecided import UndecidedLedger, UndecidedStatus
 from bookie_operator.observed import LeftOver
+from bookie_operator.plan.actions import template_of
 from bookie_operator.plan.planner import plan
 from bookie_operator.platform.credential_folders import replace_folder
 from bookie_operator.platform.folders import LocalFolders, operator_lock, write_json
+from bookie_operator.platform.kubelet import Record, record_tree
+from bookie_operator.platform.processes import identify
+from bookie_operator.platform.volumes import create_volume
 from click.testing import CliRunner, Result
+from fake_processes import stubborn
 from operator_scenes import cluster, manifest, observed
 
 
@@ -59,7 +64,7 @@ def test_a_wrong_manifest_is_a_usage_error(tmp_path: Path) -> None:
     path = tmp_path / "x.yaml"
     path.write_text(yaml.safe_dump(manifest(replicsa=1)))
     done = run("local", "up", str(path), "--dir", str(tmp_path / "d"))
-    assert done.exit_code == 2 and "did you mean replicas?" in done.output
+    assert done.exit_code == 2 and "did you mean replicas?" in done.stderr and not done.stdout
     assert not (tmp_path / "d").exists()
 
 
@@ -76,7 +81,8 @@ def test_a_port_of_metrics_that_is_in_use_ends_it_before_anything_starts(tmp_pat
 @pytest.mark.parametrize("command", ["status", "watch", "metadata", "env", "wait", "down"])
 def test_a_directory_without_a_cluster_is_told(tmp_path: Path, command: str) -> None:
     done = run("local", command, "--dir", str(tmp_path / "d"))
-    assert done.exit_code == 1 and "no cluster was ever started" in done.output
+    assert done.exit_code == 1 and "no cluster was ever started" in done.stderr
+    assert done.stdout == "" and isinstance(done.exception, SystemExit), "no bug"
 
 
 def test_nobody_waits_for_no_number_of_seconds(tmp_path: Path) -> None:
@@ -309,3 +315,44 @@ def test_without_a_manifest_a_directory_keeps_its_own_and_a_new_one_gets_the_exa
 def test_the_example_of_the_package_is_the_one_that_people_read() -> None:
     read = Path(__file__).parents[3] / "examples" / "bookiecluster.yaml"
     assert EXAMPLE.read_text(encoding="utf-8") == read.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("how", [(), ("--detach",)])
+def test_a_directory_has_one_operator_however_it_is_started(
+    tmp_path: Path, how: tuple[str, ...]
+) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(yaml.safe_dump(manifest()))
+    folders = LocalFolders(tmp_path / "d")
+    folders.make()
+    with operator_lock(folders):
+        done = run("local", "up", str(path), "--dir", str(folders.root), *how)
+    assert done.exit_code == 1 and str(folders.root) in done.stderr
+    assert isinstance(done.exception, SystemExit), "no bug"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("replace-disk", "bookie-0", "ledger-0"),
+        ("wipe-disk", "bookie-0", "ledger-0"),
+        ("swap-disks", "bookie-0.ledger-0", "bookie-0.ledger-1"),
+    ],
+)
+def test_a_bookie_whose_disks_are_changed_has_its_grace_period_to_stop(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    stored(tmp_path, grace_period_seconds=1)
+    folders, name = LocalFolders(tmp_path), BookieId("bookie-0")
+    for disk in ("ledger-0", "ledger-1"):
+        create_volume(folders, name, disk, size="1Gi")
+    with subprocess.Popen(stubborn(), stdout=subprocess.PIPE) as stays:
+        assert stays.stdout is not None and stays.stdout.readline() == b"ready\n"
+        record = Record(template_of(cluster().spec, name), identify(stays.pid))
+        write_json(folders.bookie(name) / "process.json", record_tree(record))
+        done = run("local", *words, "--dir", str(tmp_path))
+        was_stopped = stays.poll() is not None
+        stays.kill()
+    assert done.exit_code == 0 and "no operator runs to start it again" in done.stdout
+    assert was_stopped

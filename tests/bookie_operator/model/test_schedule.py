@@ -40,3 +40,12 @@ def test_what_no_calendar_has_is_refused(schedule: str) -> None:
 def test_cron_is_read_in_utc_wherever_the_operator_runs() -> None:
     elsewhere = NOON.astimezone(datetime.now().astimezone().tzinfo)
     assert due_after("0 13 * * *", elsewhere) == NOON + timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "why"), [("61 * * * *", "Bad minute"), ("0 0 30 2 *", "Bad day-of-month")]
+)
+def test_a_refusal_says_which_part_no_calendar_has(schedule: str, why: str) -> None:
+    with pytest.raises(ManifestError) as refused:
+        parse(BookieCluster, manifest(audit={"schedule": schedule}), source="x.yaml")
+    assert f"found '{schedule}' ({why}), expected @hourly" in str(refused.value)
