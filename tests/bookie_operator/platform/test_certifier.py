@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from bookie.tls.authority import Authority
 from bookie.tls.files import AUTHORITIES, CERTIFICATE, KEY
 from bookie.tls.principals import Principal, Role
 from bookie_operator.errors import PreconditionError
@@ -16,8 +17,17 @@ from bookie_operator.plan.actions import (
 )
 from bookie_operator.plan.certificate_troubles import WRONG_NAME, trouble_of
 from bookie_operator.platform.certifier import Certifier
-from bookie_operator.platform.credential_files import NEXT_CERTIFICATE, NEXT_KEY
+from bookie_operator.platform.credential_files import (
+    NEXT_CERTIFICATE,
+    NEXT_KEY,
+    certificate_of,
+    fingerprint,
+)
 from bookie_operator.tls_view import Certificate, TlsView
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
 from memory_vault import MemoryVault
 from operator_scenes import T0
 
@@ -122,6 +132,44 @@ async def test_whatever_of_an_authority_cannot_be_read_another_takes_its_place(
     found = await certifier.authorities()
     assert not found.trouble and len(found.trusted) == 1
     assert (found.signing is not None, found.coming is not None) == (signs, not signs)
+
+
+@pytest.mark.parametrize("name", [KEY, NEXT_KEY])
+async def test_the_key_of_another_certificate_is_no_key_of_an_authority(
+    certifier: Certifier, vault: MemoryVault, name: str
+) -> None:
+    before = vault.files[None]
+    vault.files[None] = {**before, name: before[NEXT_KEY if name == KEY else KEY]}
+    said = f"{name} is not the key of the certificate beside it"
+    assert (await certifier.authorities()).trouble == said
+
+
+def test_the_key_of_another_certificate_is_no_key_of_a_holder() -> None:
+    signer = Authority.make("demo", now=T0, lifetime=YEAR)
+    mine, other = (signer.sign(BOOKIE, now=T0, lifetime=YEAR) for _ in range(2))
+    files = {CERTIFICATE: mine.certificate, KEY: other.key, AUTHORITIES: signer.pem}
+    assert certificate_of(files).trouble == f"{KEY} is not the key of the certificate beside it"
+    assert not certificate_of({**files, KEY: mine.key}).trouble
+
+
+def above(one: Authority, another: Authority) -> bytes:
+    """A certificate by which the one vouches for the other."""
+    key = another.certificate.public_key()
+    assert isinstance(key, ec.EllipticCurvePublicKey)
+    made = x509.CertificateBuilder(one.certificate.subject, another.certificate.subject, key)
+    made = made.serial_number(7).not_valid_before(T0).not_valid_after(T0 + YEAR)
+    return made.sign(one.key, hashes.SHA256()).public_bytes(Encoding.PEM)
+
+
+@pytest.mark.parametrize("places", [(0, 1), (1, 0), (0,), (1,), ()], ids=str)
+def test_a_chain_leads_to_its_authority_in_any_order_if_it_is_whole(places: tuple[int]) -> None:
+    top, middle, low = (Authority.make(n, now=T0, lifetime=YEAR) for n in ("a", "b", "c"))
+    between = (above(top, middle), above(middle, low))
+    leaf = low.sign(BOOKIE, now=T0, lifetime=YEAR)
+    chain = b"".join([leaf.certificate, *(between[place] for place in places)])
+    found = certificate_of({CERTIFICATE: chain, KEY: leaf.key, AUTHORITIES: top.pem})
+    assert not found.trouble
+    assert found.signer == (fingerprint(top.certificate) if len(places) == 2 else "")
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,15 @@
 import asyncio
 import os
 import signal
+import threading
 from pathlib import Path
 from typing import Final
 
 import pytest
 from bookie.errors import UnavailableError
-from bookie_operator.platform.embedded import EmbeddedStore
+from bookie_operator.local.stored import STALE_AFTER_S
+from bookie_operator.platform import embedded
+from bookie_operator.platform.embedded import PATIENCE_S, EmbeddedStore
 from bookie_operator.platform.folders import LocalFolders, held, read_json, write_json
 from bookie_operator.platform.processes import ProcessId, is_alive, send, wait_gone
 
@@ -55,6 +58,28 @@ async def test_its_address_stays_the_same_for_the_next_operator_and_after_an_end
     finally:
         await third.close()
         await asyncio.to_thread(third.stop)
+
+
+async def test_a_pass_does_not_wait_until_it_has_started_and_the_next_one_asks_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_go_on, starts = threading.Event(), list[bool]()
+    store = EmbeddedStore(LocalFolders(tmp_path), lambda: starts.append(may_go_on.wait(START_S)))
+    with monkeypatch.context() as hurry:
+        hurry.setattr(embedded, "PATIENCE_S", 0.01)
+        for _pass in range(2):
+            with pytest.raises(UnavailableError, match="is starting"):
+                await store.url(wants_tls=True)
+    may_go_on.set()
+    await store.close()
+    assert starts == [True], "one start, however many ask"
+    with pytest.raises(UnavailableError, match="waits for its certificate"):
+        await store.url(wants_tls=True)
+    assert starts == [True, True]
+
+
+def test_who_waits_for_a_start_leaves_no_status_that_counts_as_old() -> None:
+    assert 0 < PATIENCE_S < STALE_AFTER_S / 2
 
 
 @pytest.mark.parametrize("had_tls", [False, True])

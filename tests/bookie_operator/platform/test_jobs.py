@@ -8,14 +8,22 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from bookie.cli.summary import SUMMARY_BYTES_MAX
 from bookie.ids import BookieId
 from bookie_operator.model.reports import AuditReport, LossReport, RetractionReport
 from bookie_operator.observed import Job, JobKind
 from bookie_operator.plan.actions import LossDecision, StartJob
+from bookie_operator.platform import jobs as module
 from bookie_operator.platform.folders import LocalFolders, write_json
 from bookie_operator.platform.job_command import job_words
 from bookie_operator.platform.job_facts import facts_of, started_job
-from bookie_operator.platform.jobs import JOBS_MAX, JobCommand, JobProcesses, engine_command
+from bookie_operator.platform.jobs import (
+    JOBS_MAX,
+    RESULT_BYTES_MAX,
+    JobCommand,
+    JobProcesses,
+    engine_command,
+)
 from bookie_operator.platform.processes import Children, identify
 from fake_processes import endless, engine_like, until
 from operator_scenes import T0
@@ -28,10 +36,10 @@ DECISION = LossDecision("7", 5, "--power cut", "ann")
 ACCEPT = StartJob("demo-loss-1", JobKind.ACCEPT_LOSS, "", 1, decision=DECISION)
 
 
-def jobs_in(root: Path, command: JobCommand) -> JobProcesses:
+def jobs_in(root: Path, command: JobCommand, children: Children | None = None) -> JobProcesses:
     folders = LocalFolders(root)
     folders.make()
-    return JobProcesses(folders, Children(lambda: None), command=command)
+    return JobProcesses(folders, children or Children(lambda: None), command=command)
 
 
 async def ended(jobs: JobProcesses) -> Job:
@@ -65,6 +73,30 @@ async def test_the_next_operator_finds_ended_jobs_with_their_reports(tmp_path: P
     assert list(later.jobs()) == [before]
     report = before.reported(AuditReport)
     assert report is not None and report.clean and report.entries == 9
+
+
+@pytest.mark.parametrize("more", [0, 1])
+async def test_a_report_is_read_up_to_the_size_that_is_still_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int
+) -> None:
+    report = json.dumps({"entries_copied": 5, "engine": "x" * 5000})
+    monkeypatch.setattr(module, "RESULT_BYTES_MAX", len(report) - more)
+    jobs = jobs_in(tmp_path, engine_like(report))
+    jobs.start(REPAIR, metadata_url=URL)
+    assert ((await ended(jobs)).report is None) is bool(more)
+
+
+def test_a_report_may_be_far_larger_than_those_of_every_day() -> None:
+    assert RESULT_BYTES_MAX >= 1000 * SUMMARY_BYTES_MAX
+
+
+async def test_of_a_job_that_has_ended_no_process_is_kept(tmp_path: Path) -> None:
+    children = Children(lambda: None)
+    jobs = jobs_in(tmp_path, engine_like("{}"), children)
+    jobs.start(AUDIT, metadata_url=URL)
+    [process] = jobs.running()
+    await ended(jobs)
+    assert children.exit_code(process) is None and not jobs.running()
 
 
 @pytest.mark.parametrize("report", ["{}", "[]", '{"audit": 3}'])

@@ -31,6 +31,12 @@ from operator_scenes import cluster
 pytestmark = pytest.mark.process
 B0 = BookieId("bookie-0")
 URL = "zk://127.0.0.1:2181/ledgers"
+SECURE: dict[str, Any] = {
+    "tls": {"mode": "Required"},
+    "authentication": {"mechanisms": ["digest-md5"], "usersSecret": "stock-users"},
+    "metadata": {"connect": URL, "credentialsSecret": "zk-login"},
+}
+"""All that a template may have."""
 
 
 class Clock:
@@ -111,6 +117,23 @@ async def test_settings_hand_the_volumes_uids_to_the_bookie(node: Node) -> None:
     ]
     assert settings["cookieFix"] == {"policy": "Approve"}
     assert settings["metadata"] == URL and settings["ports"]["run"] == 0
+
+
+async def test_a_bookie_that_runs_is_not_started_beside_itself(node: Node) -> None:
+    node.kubelet.ensure(node.template)
+    before = node.identity()
+    for url in (URL, None, URL):
+        node.kubelet.metadata_url = url
+        node.kubelet.tick()
+        assert node.identity() == before
+
+
+async def test_nothing_starts_before_the_metadata_store_has_an_address(node: Node) -> None:
+    node.kubelet.metadata_url = None
+    node.kubelet.ensure(node.template)
+    assert not node.process().running
+    node.kubelet.metadata_url = URL
+    assert node.process().running
 
 
 async def test_a_killed_bookie_is_started_again_at_once(node: Node) -> None:
@@ -233,11 +256,20 @@ def test_operators_before_and_after_an_upgrade_read_each_others_records() -> Non
     assert written == {name: fact for name, fact in earlier.items() if fact is not None}
 
 
-def test_of_an_end_the_next_operator_knows_all_that_was_known() -> None:
-    lasted, at = timedelta(seconds=5), datetime(2026, 1, 1, tzinfo=UTC)
-    ended = Exit(at, -signal.SIGKILL, "killed by SIGKILL", lasted, is_planned=True)
-    record = Record(template_of(cluster().spec, B0), last_exit=ended)
-    assert record_of(json.loads(json.dumps(record_tree(record)))).last_exit == ended
+@pytest.mark.parametrize("is_secure", [False, True])
+@pytest.mark.parametrize("has_run", [False, True])
+def test_of_a_bookie_the_next_operator_knows_all_that_was_known(
+    has_run: bool, is_secure: bool
+) -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    template = template_of(cluster(**(SECURE if is_secure else {})).spec, B0)
+    assert bool(template.tls and template.authentication and template.login_secret) is is_secure
+    record = Record(template)
+    if has_run:
+        lasted, process = timedelta(seconds=5), ProcessId(4711, 2.5, "boot 7")
+        ended = Exit(at, -signal.SIGKILL, "killed by SIGKILL", lasted, is_planned=True)
+        record = Record(template, process, "rev-1", at, 3, 2, ended, TlsMode.ACCEPTED)
+    assert record_of(json.loads(json.dumps(record_tree(record)))) == record
 
 
 def test_a_record_is_read_though_a_bound_is_narrower_since() -> None:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -22,19 +23,29 @@ from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import TaskPhase, TaskStatus
 from bookie_operator.model.tls import TlsStatus
 from bookie_operator.observed import JobKind, Process
-from bookie_operator.plan.actions import Event, RemoveBookie, ReplaceBookie, StartJob, template_of
+from bookie_operator.plan.actions import (
+    Event,
+    IssueCertificate,
+    MakeAuthority,
+    RemoveBookie,
+    ReplaceBookie,
+    StartJob,
+    template_of,
+)
 from bookie_operator.plan.decisions import decision_job
 from bookie_operator.platform import folders
 from bookie_operator.platform.credential_folders import replace_folder
 from bookie_operator.platform.folders import LocalFolders, write_json
 from bookie_operator.platform.job_facts import facts_of, started_job
 from bookie_operator.platform.kubelet import Record, record_tree
-from bookie_operator.platform.local import LocalPlatform
+from bookie_operator.platform.local import REPEAT_AFTER_S, LocalPlatform
+from bookie_operator.platform.local_credentials import LocalCredentials
 from bookie_operator.platform.processes import identify, stop
 from bookie_operator.platform.task_files import store_task
 from bookie_operator.platform.volumes import create_volume
-from fake_processes import PATIENCE_S, bookie_like, pausing
+from fake_processes import PATIENCE_S, bookie_like, endless, pausing
 from operator_scenes import T0, cluster
+from virtual_time import clock, in_virtual_time
 
 pytestmark = pytest.mark.process
 B0 = BookieId("bookie-0")
@@ -251,6 +262,53 @@ async def test_an_event_with_a_key_is_told_once_for_all_operators(tmp_path: Path
     ]
 
 
+async def test_an_event_is_told_again_after_a_minute_and_no_earlier(
+    platform: LocalPlatform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, event = asyncio.get_running_loop(), Event("Waits", "for a disk", B0)
+    now, told = loop.time(), []
+    for after_s in (0.0, REPEAT_AFTER_S - 1, REPEAT_AFTER_S, REPEAT_AFTER_S + 1):
+        with monkeypatch.context() as later:
+            later.setattr(loop, "time", lambda at=now + after_s: at)
+            await platform.record(event)
+        told.append(len(list(LocalFolders(tmp_path).events())))
+    assert told == [1, 1, 2, 2]
+
+
+@in_virtual_time
+async def test_who_waits_does_so_until_something_happens_or_the_time_is_over() -> None:
+    platform = LocalPlatform(LocalFolders(Path("nowhere")), grace_s=1)
+    for wakes_after_s, took_s in ((None, 15.0), (5.0, 5.0), (None, 15.0)):
+        began = clock()
+        if wakes_after_s is not None:
+            asyncio.get_running_loop().call_later(wakes_after_s, platform._woken.set)
+        await platform.wait(15.0)
+        assert clock() - began == took_s
+
+
+async def test_a_replacement_under_way_is_not_begun_again(platform: LocalPlatform) -> None:
+    await start(platform)
+    old = (await platform.bookies())[B0].volumes["ledger-0"].uid
+    assert await platform.replace_volume(B0, "ledger-0", uid=old)
+    assert not await platform.replace_volume(B0, "ledger-0", uid=old)
+    while "ledger-0" in (await platform.bookies())[B0].volumes:
+        await platform.wait(0.1)
+    await remove(platform, delete_volumes=True)
+
+
+async def test_a_job_that_is_stopped_ends(tmp_path: Path) -> None:
+    platform = LocalPlatform(LocalFolders(tmp_path), grace_s=1, engine=endless)
+    platform.adopt()
+    await platform.metadata_url(LATER)
+    await platform.start_job(StartJob("j", JobKind.AUDIT, "inline", 1))
+    assert [job.running for job in await platform.jobs()] == [True]
+    await platform.stop_job("j")
+    async with asyncio.timeout(PATIENCE_S):
+        while (await platform.jobs())[0].running:
+            await platform.wait(0.1)
+    await platform.close()
+
+
 async def test_volumes_grow(platform: LocalPlatform) -> None:
     await start(platform)
     bigger = replace(template_of(LATER.spec, B0).disks[0], size="20Gi")
@@ -414,6 +472,39 @@ def test_a_task_is_stored_with_no_field_that_nobody_has_written(tmp_path: Path) 
     assert stored == yaml.safe_load(BACK)
 
 
+# Certificates
+
+
+async def test_everybody_of_a_fleet_has_the_credentials_that_are_asked_for(tmp_path: Path) -> None:
+    own, day = cluster(metadata={"embedded": {}}), timedelta(days=1)
+    credentials = LocalCredentials(tmp_path, lambda: T0)
+    with pytest.raises(PreconditionError, match="nobody has looked"):
+        await credentials.carry_out(MakeAuthority(day, frozenset(), signs=True))
+    holders = list((await credentials.view(own, [B0], [])).hosts)
+    await credentials.carry_out(MakeAuthority(day, frozenset(), signs=True))
+    signing = (await credentials.view(own, [B0], [])).authorities.signing
+    assert signing is not None
+    for holder in holders:
+        assert (credentials.operator, credentials.zookeeper) == tuple(
+            tmp_path / name if (tmp_path / name).is_dir() else None
+            for name in ("operator-operator", "zookeeper-zookeeper")
+        )
+        issue = IssueCertificate(holder, (), day, signing.fingerprint, "new")
+        await credentials.carry_out(issue)
+    view = await credentials.view(own, [B0], [])
+    assert {one.principal for one in view.certificates.values()} == set(holders)
+    assert {one.role for one in holders} > {Role.BOOKIE, Role.ZOOKEEPER, Role.PERSON}
+    assert credentials.zookeeper == tmp_path / "zookeeper-zookeeper"
+
+
+@pytest.mark.parametrize("issuer", [None, {"name": "corporate"}])
+async def test_an_issuer_is_none_that_this_platform_has(tmp_path: Path, issuer: object) -> None:
+    own = cluster(tls={"mode": "Required"} | ({"issuer": issuer} if issuer else {}))
+    found = (await LocalCredentials(tmp_path, lambda: T0).view(own, [B0], [])).issuer
+    assert (found is not None) is bool(issuer)
+    assert found is None or (not found.is_there and "leave out tls.issuer" in found.trouble)
+
+
 SHOWS = (
     "import os, sys; open(sys.argv[1], 'w').write(os.environ.get('BOOKIE_TLS__DIRECTORY', 'none'))"
 )
@@ -465,9 +556,10 @@ def worker() -> Iterator["subprocess.Popen[bytes]"]:
     child.wait()
 
 
-async def test_the_next_operator_keeps_a_bookie_away_whose_index_is_being_built_anew(
-    tmp_path: Path, worker: "subprocess.Popen[bytes]"
-) -> None:
+def adopted(
+    tmp_path: Path, worker: "subprocess.Popen[bytes]", of: StartJob, *, has_ended: bool = False
+) -> LocalPlatform:
+    """By the next operator: a bookie that does not run, and a job."""
     before = LocalFolders(tmp_path)
     before.make()
     template = template_of(LATER.spec, B0)
@@ -476,10 +568,31 @@ async def test_the_next_operator_keeps_a_bookie_away_whose_index_is_being_built_
     write_json(before.bookie(B0) / "process.json", record_tree(Record(template)))
     process = identify(worker.pid)
     assert process is not None
-    facts = facts_of(started_job(REBUILD, at=T0)) | {"process": process.as_dict()}
-    more = {"name": REBUILD.name, "endedAt": None, "exitCode": None}
-    write_json(before.jobs / REBUILD.name / "job.json", facts | more)
-    platform = platform_of(tmp_path)
+    facts = facts_of(started_job(of, at=T0)) | {"process": process.as_dict()}
+    more = {"name": of.name, "endedAt": T0.isoformat() if has_ended else None, "exitCode": None}
+    write_json(before.jobs / of.name / "job.json", facts | more)
+    return platform_of(tmp_path)
+
+
+@pytest.mark.parametrize("has_ended", [False, True])
+@pytest.mark.parametrize("kind", [JobKind.INDEX_REBUILD, JobKind.REPAIR, JobKind.DRAIN])
+async def test_of_all_jobs_only_a_rebuild_that_runs_keeps_its_bookie_away_from_the_next_operator(
+    tmp_path: Path, worker: "subprocess.Popen[bytes]", kind: JobKind, has_ended: bool
+) -> None:
+    platform = adopted(tmp_path, worker, replace(REBUILD, kind=kind), has_ended=has_ended)
+    await platform.metadata_url(LATER)
+    found = (await platform.bookies())[B0].process
+    is_away = kind is JobKind.INDEX_REBUILD and not has_ended
+    assert found is not None and found.running is not is_away
+    if found.running:
+        await remove(platform, delete_volumes=True)
+    await platform.close()
+
+
+async def test_the_next_operator_keeps_a_bookie_away_whose_index_is_being_built_anew(
+    tmp_path: Path, worker: "subprocess.Popen[bytes]"
+) -> None:
+    platform = adopted(tmp_path, worker, REBUILD)
     await platform.metadata_url(LATER)
     for is_over in (False, False, True):
         if is_over:

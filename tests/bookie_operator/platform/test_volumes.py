@@ -1,5 +1,6 @@
 """Volumes: identity in the claim, content in the folder, and never one taken for the other."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,12 @@ def test_a_wiped_volume_keeps_its_uid(folders: LocalFolders) -> None:
     before = uid(folders, B0)
     wipe_volume(folders, B0, "ledger-0")
     assert uid(folders, B0) == before
+    assert list(folders.volume(B0, "ledger-0").iterdir()) == []
+
+
+def test_a_volume_of_which_no_folder_is_left_comes_back_empty(folders: LocalFolders) -> None:
+    shutil.rmtree(folders.volumes)
+    wipe_volume(folders, B0, "ledger-0")
     assert list(folders.volume(B0, "ledger-0").iterdir()) == []
 
 

@@ -147,7 +147,7 @@ class JobProcesses:
         """The job as ended, with its report or the last lines of its log. Blocking."""
         tree = _result(self._folders.jobs / job.name / RESULT)
         if tree is None:
-            return replace(job, message=job.message or self._last_words(job))
+            return replace(job, message=self._last_words(job))
         return replace(with_report(job, tree), message=message_of(tree))
 
     def _last_words(self, job: Job) -> str:

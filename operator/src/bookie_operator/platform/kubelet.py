@@ -158,7 +158,7 @@ class Kubelet:
     def bookies(self) -> Mapping[BookieId, Bookie]:
         """Live: every claimed or known bookie, with volumes and process. Blocking."""
         self.tick()
-        claimed = {path.name.split(".", 1)[0] for path in self._folders.claims.glob("*.json")}
+        claimed = {path.name.partition(".")[0] for path in self._folders.claims.glob("*.json")}
         names = {BookieId(name) for name in claimed} | set(self._records)
         volumes = {bookie_id: volumes_of(self._folders, bookie_id) for bookie_id in names}
         return {
