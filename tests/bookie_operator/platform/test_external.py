@@ -21,9 +21,14 @@ from bookie_operator.platform.kubernetes.api import (
     Object,
 )
 from bookie_operator.platform.kubernetes.bookies import ADVERTISED_FILE
+from bookie_operator.platform.kubernetes.external_services import (
+    GIVEN_AFTER,
+    external_services,
+    unreached,
+)
 from fake_controllers import NODE_NAME
 from kubernetes_lab import B0, POD_0, Lab
-from operator_scenes import bookie, cluster, observed
+from operator_scenes import T0, bookie, cluster, observed
 
 OUTSIDE = "demo-bookie-0-external"
 B1 = BookieId("bookie-1")
@@ -253,6 +258,28 @@ async def test_nodes_that_may_not_be_read_are_said_where_addresses_come_from_the
     lab.api.now += PENDING
     said, failed = await tried(lab)
     assert not said and f"Service {OUTSIDE}" in failed
+
+
+@pytest.mark.parametrize(
+    ("external", "why"),
+    [
+        ({"type": "NodePort"}, "rbac.nodes of the operator's chart"),
+        ({"type": "LoadBalancer"}, "no load balancer has given it an address"),
+        ({"type": "NodePort", "advertisedHost": "h"}, "or has no ports yet"),
+        ({"type": "LoadBalancer", "advertisedHost": "{bookie}.h"}, "or has no ports yet"),
+    ],
+)
+def test_why_a_bookie_is_not_reached_is_said_for_each_way_and_after_a_while(
+    external: dict[str, Any], why: str
+) -> None:
+    own = cluster(external=external)
+    assert own.spec.external is not None
+    [(_kind, service)] = external_services(own, [B0])
+    service["metadata"]["creationTimestamp"] = T0.isoformat()
+    for after, is_said in ((timedelta(), False), (GIVEN_AFTER, True)):
+        found = unreached(own.spec.external, [service], {}, now=T0 + after)
+        assert list(found) == [OUTSIDE] * is_said and all(why in one for one in found.values())
+    assert not unreached(own.spec.external, [service], {B0: "h:1"}, now=T0 + GIVEN_AFTER)
 
 
 def test_a_long_address_in_the_status_is_whole_or_not_there() -> None:

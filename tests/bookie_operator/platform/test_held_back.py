@@ -1,16 +1,27 @@
 """A bookie that is held back keeps its settings, whatever is done to its objects."""
 
+from typing import Any
+
 import pytest
+from bookie.ids import BookieId
 from bookie_operator.apply import Applier
 from bookie_operator.control import GrpcControl
 from bookie_operator.model.cluster import ClusterSpec
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import JobKind
 from bookie_operator.plan.actions import RestartBookie, StartBookie, StartJob
-from bookie_operator.platform.kubernetes.api import CLUSTER, CONFIG_MAP, POD, STATEFUL_SET, Object
+from bookie_operator.platform.kubernetes.api import (
+    CLUSTER,
+    CONFIG_MAP,
+    POD,
+    STATEFUL_SET,
+    Kind,
+    Object,
+)
 from kubernetes_lab import B0, POD_0, Lab
 from operator_scenes import observed
 
+B1 = BookieId("bookie-1")
 SET_0 = "demo-bookie-0"
 OLD_IMAGE = str(ClusterSpec.model_fields["image"].default)
 HELD = {"image": "new:1", "rollout": {"partition": 4}}
@@ -105,6 +116,28 @@ async def test_settings_that_somebody_took_away_are_back() -> None:
     lab.platform.noticed(CONFIG_MAP, gone, is_gone=True)
     await settled(lab)
     assert lab.api.find(CONFIG_MAP, settings) is not None
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [(CONFIG_MAP, HELD), (CONFIG_MAP, {}), (STATEFUL_SET, {})],
+    ids=["held back", "settings", "sets"],
+)
+async def test_what_somebody_took_away_of_all_bookies_is_back_of_all(
+    kind: Kind, spec: dict[str, Any]
+) -> None:
+    lab = Lab(tls={"mode": "Off"})
+    for one in (B0, B1):
+        await lab.run_bookie(one)
+    await settled(lab)
+    lab.api.edit(CLUSTER, "demo", lambda it: it["spec"].update(spec))
+    before = list(lab.api.all(kind))
+    for thing in before:
+        lab.api.remove(kind, thing["metadata"]["name"])
+        lab.platform.noticed(kind, thing, is_gone=True)
+    await settled(lab)
+    back = {one["metadata"]["name"] for one in lab.api.all(kind)}
+    assert back == {one["metadata"]["name"] for one in before} and len(back) == 2
 
 
 async def test_a_job_on_its_disks_is_no_rollout_though_the_operator_was_restarted() -> None:

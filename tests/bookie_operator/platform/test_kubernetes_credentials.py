@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from bookie.ids import BookieId
 from bookie.tls.principals import Principal, Role
-from bookie_operator.errors import ForbiddenError, LocalError, NameTakenError
+from bookie_operator.errors import ForbiddenError, LocalError, NameTakenError, PreconditionError
 from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.tls import TlsMode, TlsStatus
@@ -112,6 +112,20 @@ async def test_a_right_that_lacks_is_said_and_is_no_end_of_the_pass() -> None:
         await lab.platform.certificates(lab.cluster, [B0])
     seen = await Observer(lab.platform, FakeControl()).observe(lab.cluster)
     assert seen.tls is not None and "secrets" in seen.tls.denied
+
+
+async def test_nothing_is_signed_before_somebody_has_looked() -> None:
+    lab = secure()
+    with pytest.raises(PreconditionError, match="nobody has looked at certificates yet"):
+        await lab.platform.certify(FIRST)
+    assert not lab.api.all(SECRET)
+
+
+async def test_trust_is_relied_on_no_earlier_than_kubelets_have_brought_it() -> None:
+    """They renew a mounted Secret within their sync period and their cache's age."""
+    lab = secure()
+    view = await lab.platform.certificates(lab.cluster, [B0])
+    assert view.spreads_within > 2 * timedelta(minutes=1)
 
 
 async def test_what_cannot_be_decoded_is_no_credential() -> None:
@@ -489,6 +503,21 @@ async def test_cert_manager_signs_for_a_decision_as_long_as_it_lasts_and_no_long
     await one.lab.platform.certify(WithdrawCertificate(ann, "it is over"))
     assert one.lab.api.find(CERTIFICATE, name) is None
     assert not any(one.lab.api.the(SECRET, name)["data"].values())
+
+
+@pytest.mark.parametrize("paused", [False, True])
+@pytest.mark.parametrize("has_looked", [False, True])
+async def test_cert_manager_is_asked_once_all_holders_are_known_and_never_in_a_pause(
+    has_looked: bool, paused: bool
+) -> None:
+    one = Issued()
+    platform = one.lab.restarted()
+    if has_looked:
+        await platform.certificates(one.lab.cluster, [B0])
+    spec = one.lab.cluster.spec.model_copy(update={"paused": paused})
+    own = one.lab.cluster.model_copy(update={"spec": spec})
+    assert not await platform.settle(own, status_of("Required"))
+    assert bool(one.lab.api.all(CERTIFICATE)) is (has_looked and not paused)
 
 
 async def test_what_the_issuer_refuses_is_named() -> None:

@@ -25,7 +25,13 @@ from bookie_operator.plan.actions import LossDecision, StartJob
 from bookie_operator.plan.deadlines import overdue
 from bookie_operator.platform.kubernetes import names
 from bookie_operator.platform.kubernetes.api import JOB, POD, Kind, Object
-from bookie_operator.platform.kubernetes.jobs import executors, job_manifest, job_of, spark_size
+from bookie_operator.platform.kubernetes.jobs import (
+    executors,
+    job_manifest,
+    job_of,
+    missed_of_job,
+    spark_size,
+)
 from fake_controllers import unscheduled
 from fake_pods import CLEAN_AUDIT, REPAIRED
 from kubernetes_lab import B0, POD_0, Lab, expanded, repair_job
@@ -185,6 +191,80 @@ async def test_a_job_that_cannot_start_says_why() -> None:
     lab.api.set_status(POD, f"{NAME}-pod", containerStatuses=[])
     unscheduled(lab.api, f"{NAME}-pod", "no room")
     assert (await the_job(lab)).waiting == "Unschedulable: no room"
+
+
+async def test_a_job_that_has_ended_waits_for_nothing_whatever_its_pod_says() -> None:
+    lab = await started()
+    waiting = {"name": "repair", "state": {"waiting": {"reason": "ImagePullBackOff"}}}
+    lab.api.set_status(POD, f"{NAME}-pod", containerStatuses=[waiting])
+    lab.controllers.end_job_as(NAME, "Failed", "Job was active longer than specified deadline")
+    found = await the_job(lab)
+    assert (found.running, found.waiting) == (False, "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "message"),
+    [("Failed", "", "failed"), ("Failed", "too late", "too late"), ("Complete", "well done", "")],
+)
+async def test_a_job_without_a_pod_says_what_kubernetes_says_of_its_failure(
+    kind: str, said: str, message: str
+) -> None:
+    lab = await started()
+    end = {"type": kind, "status": "True", "lastTransitionTime": "2026-01-01T00:01:00Z"}
+    lab.api.set_status(JOB, NAME, conditions=[end | ({"message": said} if said else {})])
+    lab.api.remove(POD, f"{NAME}-pod")
+    assert (await the_job(lab)).message == message
+
+
+CREATING: Object = {"waiting": {"reason": "ContainerCreating"}}
+
+
+@pytest.mark.parametrize(
+    ("state", "missed"),
+    [
+        (None, NAME),
+        ({}, f"{NAME}-pod"),
+        (CREATING, f"{NAME}-pod"),
+        ({"waiting": {"reason": "ErrImagePull"}}, ""),
+        ({"running": {"startedAt": "2026-01-01T00:00:00Z"}}, ""),
+        ({"terminated": {"exitCode": 0}}, ""),
+    ],
+    ids=str,
+)
+async def test_events_say_why_a_job_does_not_start_where_its_pod_does_not(
+    state: Object | None, missed: str
+) -> None:
+    lab = await started()
+    lab.api.set_status(POD, f"{NAME}-pod", containerStatuses=[{"name": "repair", "state": state}])
+    pods = lab.api.all(POD) if state is not None else []
+    assert missed_of_job(lab.api.the(JOB, NAME), pods) == missed
+
+
+@pytest.mark.parametrize("secrets", [[], ["one", "two"]])
+@pytest.mark.parametrize("kind", [JobKind.REPAIR, JobKind.AUDIT, JobKind.INDEX_REBUILD])
+async def test_every_kind_of_job_is_pulled_with_the_secrets_of_the_spec(
+    kind: JobKind, secrets: list[str]
+) -> None:
+    wanted = repair_job(kind=kind, disks=("ledger-1",))
+    of = cluster(imagePullSecrets=secrets)
+    made = job_manifest(of, wanted, metadata_url="zk://z:1/ledgers", now=T0)
+    pod = made["spec"]["template"]["spec"]
+    assert pod.get("imagePullSecrets", []) == [{"name": name} for name in secrets]
+
+
+async def test_only_pods_of_jobs_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fleet has hundreds of others."""
+    lab = await started()
+    at_once, asked = lab.api.list, list[tuple[Kind, Any]]()
+
+    async def noted(kind: Kind, labels: Any = None, **more: Any) -> Sequence[Object]:
+        asked.append((kind, labels))
+        return await at_once(kind, labels, **more)
+
+    monkeypatch.setattr(lab.api, "list", noted)
+    await the_job(lab)
+    own = names.selector("demo", names.JOBS)
+    assert [labels for kind, labels in asked if kind in (JOB, POD)] == [own, own]
 
 
 async def test_a_container_of_other_people_that_cannot_start_is_no_word_about_the_job() -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from bookie.errors import UnavailableError
+from bookie.ids import BookieId
 from bookie_operator.errors import ForbiddenError, PreconditionError
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.model.task import TaskPhase, TaskStatus
@@ -31,6 +32,7 @@ from kubernetes_lab import B0, POD_0, Lab, repair_job
 
 SET_0 = "demo-bookie-0"
 LEDGER_0 = "demo-bookie-0-ledger-0"
+B1 = BookieId("bookie-1")
 
 
 @pytest.fixture
@@ -270,6 +272,39 @@ async def test_a_container_that_restarts_by_itself_keeps_its_settings(lab: Lab) 
     assert lab.api.find(CONFIG_MAP, first) is None, "nobody names it any more"
 
 
+async def test_new_settings_of_one_bookie_take_those_of_no_other_away(lab: Lab) -> None:
+    await lab.run_bookie(B1)
+    before = lab.api.all(CONFIG_MAP)[0]["metadata"]["name"]
+    await lab.run_bookie()
+    await lab.platform.start_bookie(lab.template(journal_write_data=True))
+    assert lab.api.find(CONFIG_MAP, before) is not None
+
+
+async def test_a_pod_that_names_no_settings_keeps_none(lab: Lab) -> None:
+    """As one that a person started to look at the disks, with the bookie's labels."""
+    await lab.run_bookie()
+    labels = names.labels("demo", names.BOOKIE, bookie=B0)
+    lab.api.put(POD, {"metadata": {"name": "look", "labels": labels}, "spec": {"containers": []}})
+    await lab.platform.start_bookie(lab.template())
+    assert len(lab.api.all(CONFIG_MAP)) == 1
+
+
+async def test_settings_that_the_operator_took_away_itself_are_no_change_of_others(
+    lab: Lab,
+) -> None:
+    await lab.run_bookie()
+    [first] = lab.api.all(CONFIG_MAP)
+    for template in (lab.template(journal_write_data=True), lab.template()):
+        await lab.platform.restart_bookie(template, instance=await lab.instance())
+        lab.controllers.settle(2)
+        await lab.platform.start_bookie(template)
+        if lab.api.find(CONFIG_MAP, first["metadata"]["name"]) is None:
+            lab.platform.noticed(CONFIG_MAP, first, is_gone=True)
+    await lab.platform.settle(lab.cluster, ClusterStatus())
+    assert lab.api.find(CONFIG_MAP, first["metadata"]["name"]) is not None
+    assert not lab.api.all(EVENT)
+
+
 # Replacing a volume
 
 
@@ -412,6 +447,14 @@ async def test_a_bookie_on_a_lost_node_leaves_and_its_pod_goes_by_force(lab: Lab
     lab.controllers.settle(2)
     await lab.platform.remove_bookie(action)
     assert not await lab.platform.bookies() and len(lab.api.all(CLAIM)) == 3
+
+
+async def test_a_bookie_that_leaves_a_node_that_reports_ends_in_good_order(lab: Lab) -> None:
+    """Nobody else may end its pod: another one on its volumes would be the same bookie twice."""
+    process = await lab.run_bookie()
+    assert await lab.platform.remove_bookie(RemoveBookie(B0, process.instance, True))
+    assert replicas(lab) == 0 and lab.pod() is not None
+    assert not [name for verb, kind, name in lab.api.calls if (verb, kind) == ("delete", POD.name)]
 
 
 async def test_one_that_was_seen_without_a_pod_stays_when_it_has_one_by_now(lab: Lab) -> None:
@@ -599,7 +642,8 @@ async def test_d14_a_task_belongs_to_the_very_cluster_that_saw_it(lab: Lab) -> N
     assert await lab.platform.tasks()
     assert not await lab.platform.settle(lab.cluster, ClusterStatus())
     [owner] = lab.api.the(TASK, "look")["metadata"]["ownerReferences"]
-    assert (owner["kind"], owner["uid"]) == ("BookieCluster", lab.cluster.metadata.uid)
+    of = ("BookieCluster", "demo", lab.cluster.metadata.uid)
+    assert (owner["kind"], owner["name"], owner["uid"]) == of
     assert await lab.platform.tasks()
     body = lab.api.the(CLUSTER, "demo")
     lab.api.remove(CLUSTER, "demo")

@@ -97,6 +97,19 @@ def test_a_lease_that_nobody_renews_is_taken_after_its_duration(api: FakeApi, ti
     assert run(other.renew()) and not dead.held_s
 
 
+def test_two_renewals_in_a_row_may_fail_before_the_hold_ends(api: FakeApi, time: Time) -> None:
+    lease = candidate(api, "a", time)
+    assert run(lease.renew())
+    api.is_away = True
+    for _ in range(2):
+        time.now += RENEW_S
+        with pytest.raises(UnavailableError):
+            run(lease.renew())
+    time.now += RENEW_S
+    api.is_away = False
+    assert lease.held_s and run(lease.renew())
+
+
 def test_a_lease_that_was_released_is_taken_at_once(api: FakeApi, time: Time) -> None:
     mine, other = candidate(api, "a", time), candidate(api, "b", time)
     run(mine.renew())
@@ -304,7 +317,7 @@ async def test_who_is_stopped_while_waiting_does_not_lead(api: FakeApi, time: Ti
 
 
 async def test_a_server_that_is_away_ends_the_hold_and_no_earlier(
-    api: FakeApi, time: Time, monkeypatch: pytest.MonkeyPatch
+    api: FakeApi, time: Time, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     lease, stop = candidate(api, "a", time), asyncio.Event()
     assert await acquire(lease, stop=stop)
@@ -319,3 +332,4 @@ async def test_a_server_that_is_away_ends_the_hold_and_no_earlier(
     monkeypatch.setattr("bookie_operator.platform.kubernetes.lease._pause", pause)
     await keep(lease, stop=stop)
     assert looks == -(-HELD_S // RENEW_S)
+    assert len([one for one in caplog.messages if "cannot be renewed now: " in one]) == looks

@@ -13,7 +13,7 @@ from bookie_operator.platform.kubernetes.api import CLUSTER, NETWORK_POLICY, SER
 from bookie_operator.platform.kubernetes.bookies import bookie_set
 from bookie_operator.platform.kubernetes.jobs import job_manifest
 from bookie_operator.platform.kubernetes.network_policies import network_policies
-from bookie_operator.platform.kubernetes.surroundings import zookeeper
+from bookie_operator.platform.kubernetes.surroundings import services, zookeeper
 from helm_charts import OPERATOR, only, render
 from kubernetes_lab import NAMESPACE, Lab, repair_job
 from network_rules import Place, lets_in
@@ -21,6 +21,7 @@ from operator_scenes import T0
 
 HOME: Final = "ops"
 CLIENTS, CONTROL, METRICS, ZOOKEEPER, DRIVER, BLOCKS = 3182, 3183, 8080, 2181, 7078, 7079
+STOCK_CLIENTS: Final = 3181
 KEEPER_METRICS: Final = 7000
 EMBEDDED: Final = {"metadata": {"embedded": {}}}
 
@@ -71,6 +72,7 @@ ALL: Final = NEAR | {"operator", "impostor", "stranger", "outside"}
     ("target", "port", "who"),
     [
         ("bookie", CLIENTS, NEAR),
+        ("bookie", STOCK_CLIENTS, NEAR),
         ("bookie", CONTROL, OWN | {"operator", "bookie"}),
         ("bookie", METRICS, ALL),
         ("bookie", 22, set()),
@@ -117,6 +119,14 @@ def test_who_comes_from_outside_gets_to_ports_for_clients_alone(
     assert who_reaches(lab, "bookie", CLIENTS) == ALL
     assert who_reaches(lab, "bookie", CONTROL) == OWN | {"operator", "bookie"}
     assert who_reaches(lab, "zookeeper", ZOOKEEPER) == who
+
+
+def test_services_of_a_cluster_lead_to_its_bookies_alone() -> None:
+    lab = Lab(**EMBEDDED)
+    chosen = [body["spec"]["selector"].items() for _kind, body in services(lab.cluster)]
+    everybody = places(lab).items()
+    led_to = [[name for name, one in everybody if one.labels.items() >= want] for want in chosen]
+    assert led_to == [["bookie"], ["bookie"]]
 
 
 async def test_the_operator_keeps_them_and_takes_them_away() -> None:

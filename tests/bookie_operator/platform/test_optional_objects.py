@@ -33,6 +33,15 @@ async def test_what_could_not_be_taken_away_is_once_that_may_be(
     assert [one["metadata"]["name"] for one in api.all(SERVICE)] == ["a"] * len(wanted)
 
 
+async def test_what_was_taken_away_and_is_wanted_again_is_there_at_once() -> None:
+    api = FakeApi()
+    objects = OptionalObjects(api, Keeper(api), SERVICE, names.EXTERNAL)
+    for wanted in ([service("a"), service("b")], [service("b")], [service("a"), service("b")]):
+        assert not await objects.settle(wanted, CLUSTER)
+        there = [one["metadata"]["name"] for one in api.all(SERVICE)]
+        assert there == [body["metadata"]["name"] for _kind, body in wanted]
+
+
 async def test_what_changes_while_it_is_to_be_taken_away_goes_with_the_next_pass() -> None:
     api = FakeApi()
     objects = OptionalObjects(api, Keeper(api), SERVICE, names.EXTERNAL)

@@ -40,6 +40,13 @@ def test_nothing_added_changes_nothing() -> None:
     assert found["metadata"] == {"labels": {"own": "1"}, "annotations": {}}
 
 
+@pytest.mark.parametrize("part", ["labels", "annotations"])
+def test_a_pod_that_had_none_gets_those_of_people(part: str) -> None:
+    bare = {**template(), "metadata": {}}
+    found = overlaid(bare, PodOverlay.model_validate({part: {"a": "b"}}))
+    assert found["metadata"] == {"labels": {}, "annotations": {}, part: {"a": "b"}}
+
+
 @pytest.mark.parametrize(
     ("overlay", "path", "expected"),
     [

@@ -1,5 +1,6 @@
 """Pods, claims and sets as the planner sees them, from what Kubernetes writes into their status."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 from bookie.ids import BookieId
+from bookie_operator.errors import PreconditionError
 from bookie_operator.model.bookie_status import BookieState
 from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import STEADY, Bookie, Process
@@ -16,8 +18,10 @@ from bookie_operator.platform.kubernetes.api import Object
 from bookie_operator.platform.kubernetes.nodes import Node
 from bookie_operator.platform.kubernetes.view import (
     bookies_of,
+    is_known,
     kept_claims_of,
     moment,
+    pod_of_instance,
     waiting_reason,
 )
 from fake_api import stamp
@@ -280,7 +284,37 @@ def test_things_without_a_bookies_name_are_not_ours() -> None:
     assert not seen({"metadata": {"labels": None}}, claims=[{"metadata": {"labels": {}}}])
 
 
+@pytest.mark.parametrize(
+    ("seen_generation", "is_seen"), [(None, False), (1, False), (2, True), (3, True)]
+)
+def test_a_set_is_known_once_its_controller_has_seen_it_as_it_is(
+    seen_generation: int | None, is_seen: bool
+) -> None:
+    status = {} if seen_generation is None else {"observedGeneration": seen_generation}
+    assert is_known({"metadata": {"generation": 2}, "status": status}) is is_seen
+    assert is_known({"metadata": {"generation": 1}, "status": None}) is False
+    assert is_known(None)
+
+
+@pytest.mark.parametrize(("restarts", "is_it"), [("0", True), ("1", False)])
+def test_a_pod_whose_container_has_no_status_yet_was_not_restarted(
+    restarts: str, is_it: bool
+) -> None:
+    found = pod()
+    if is_it:
+        assert pod_of_instance([found], B0, f"pod-1.{restarts}") == found
+        return
+    with pytest.raises(PreconditionError, match=f"runs no more as pod-1.{restarts}"):
+        pod_of_instance([found], B0, f"pod-1.{restarts}")
+
+
 @pytest.mark.parametrize("text", ["2026-01-01T12:00:00Z", "2026-01-01T13:00:00+01:00"])
-def test_moments_are_utc(text: str) -> None:
-    assert moment(text) == NOW
-    assert moment(None) is moment("") is None
+def test_moments_are_utc_wherever_the_operator_runs(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("TZ", "XXX-9")
+        time.tzset()
+        found = moment(text)
+    time.tzset()
+    assert str(found) == str(NOW) and moment(None) is moment("") is None
