@@ -140,6 +140,19 @@ async def test_what_somebody_took_away_of_all_bookies_is_back_of_all(
     assert back == {one["metadata"]["name"] for one in before} and len(back) == 2
 
 
+@pytest.mark.parametrize("paused", [True, False])
+async def test_in_a_pause_nothing_is_put_back(paused: bool) -> None:
+    lab = Lab(tls={"mode": "Off"})
+    await lab.run_bookie()
+    await settled(lab)
+    lab.api.edit(CLUSTER, "demo", lambda it: it["spec"].update(paused=paused))
+    [settings] = lab.api.all(CONFIG_MAP)
+    lab.api.remove(CONFIG_MAP, settings["metadata"]["name"])
+    lab.platform.noticed(CONFIG_MAP, settings, is_gone=True)
+    await settled(lab)
+    assert bool(lab.api.all(CONFIG_MAP)) is not paused
+
+
 async def test_a_job_on_its_disks_is_no_rollout_though_the_operator_was_restarted() -> None:
     lab = await held_back()
     job = StartJob("rebuild", JobKind.INDEX_REBUILD, "inline", 1, B0, 1, disks=("ledger-0",))
