@@ -80,6 +80,29 @@ def test_each_file_is_written_that_is_asked_for_and_no_other(
     assert sorted(path.name for path in tmp_path.iterdir()) == files
 
 
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"result": "a.html"},
+        {"result": "a.json", "summary": "a.json"},
+        {"result": "a.json", "progress_file": "./a.html"},
+        {"page": "a.html", "progress_file": "a.html"},
+        {"result": "b.parquet"},
+    ],
+)
+def test_no_file_of_a_job_replaces_another_one(tmp_path: Path, files: dict[str, str]) -> None:
+    """It is said before the work begins, which may take hours."""
+    ending = replace(NOWHERE, **{name: tmp_path / file for name, file in files.items()})
+    with pytest.raises(UsageError, match=r"are both .*, expected two files"):
+        run_job("audit", lambda say: pytest.fail("begun"), ending, tables=tmp_path / "b.parquet")
+
+
+def test_the_page_beside_a_result_may_be_named(tmp_path: Path) -> None:
+    named = {"result": tmp_path / "a.json", "page": tmp_path / "a.html"}
+    assert ended(0, replace(NOWHERE, **named)) == 0
+    assert json.loads((tmp_path / "a.json").read_text())["kind"] == "audit"
+
+
 def test_a_summary_and_a_result_say_the_same(tmp_path: Path) -> None:
     ended(3, replace(NOWHERE, summary=tmp_path / "s", result=tmp_path / "r.json"))
     summary, result = (json.loads((tmp_path / name).read_text()) for name in ("s", "r.json"))

@@ -5,6 +5,7 @@ for a program that starts a job and reads later what came of it.
 """
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -124,6 +125,7 @@ def run_job(kind: str, work: Work, ending: JobOutput, *, tables: Path | None = N
 
     `tables`: path for the findings and copies as Parquet.
     """
+    _check_apart(ending, tables)
     writes: list[tuple[Path | None, Write]] = [
         (ending.result, write_result),
         (ending.page, write_page),
@@ -140,6 +142,27 @@ def run_job(kind: str, work: Work, ending: JobOutput, *, tables: Path | None = N
     else:
         show_result(document)
     raise click.exceptions.Exit(int(document["exit_code"]))
+
+
+def _check_apart(ending: JobOutput, tables: Path | None) -> None:
+    """UsageError if one file would replace another one, which nobody would notice after hours."""
+    beside = ending.result.with_suffix(".html") if ending.result is not None else None
+    named = [("--result", ending.result)]
+    if ending.page is None or beside is None or _absolute(beside) != _absolute(ending.page):
+        named.append(("the page beside --result", beside))  # else both are the same page
+    named += [("--html", ending.page), ("--parquet", tables)]
+    named += [("--summary", ending.summary), ("--progress-file", ending.progress_file)]
+    owners: dict[Path, str] = {}
+    for option_name, path in named:
+        if path is None:
+            continue
+        other = owners.setdefault(_absolute(path), option_name)
+        if other != option_name:
+            raise click.UsageError(f"{other} and {option_name} are both {path}, expected two files")
+
+
+def _absolute(path: Path) -> Path:
+    return Path(os.path.abspath(path))
 
 
 def outcome(
