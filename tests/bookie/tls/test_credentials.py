@@ -47,6 +47,14 @@ def test_a_machine_whose_clock_is_behind_takes_a_new_certificate():
         assert one.not_valid_before_utc <= now - timedelta(minutes=5)
 
 
+def test_no_certificate_outlives_its_authority():
+    now = datetime.now(UTC)
+    authority = Authority.make("demo", now=now, lifetime=DAY)
+    signed = authority.sign(BOOKIE, now=now, lifetime=9 * DAY).certificate
+    ends = x509.load_pem_x509_certificate(signed).not_valid_after_utc
+    assert ends == authority.certificate.not_valid_after_utc
+
+
 def test_it_says_whose_it_is(tmp_path: Path, authority: Authority):
     assert CredentialsFolder(fill(tmp_path, authority)).principal == BOOKIE
 

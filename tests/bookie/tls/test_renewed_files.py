@@ -76,3 +76,15 @@ def test_a_file_that_stays_unreadable_is_named_once_in_the_log(
     assert [one.getMessage() for one in caplog.records] == [
         f"the earlier content stays in use: {path} cannot be read"
     ]
+
+
+def test_a_file_that_is_unreadable_a_second_time_is_named_again(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = RenewedFiles(path, number, stamp=stamp)
+    for text in ("22", "333"):
+        path.unlink()
+        files.look()
+        path.write_text(text)
+        assert files.look() == int(text)
+    assert [one.levelname for one in caplog.records].count("WARNING") == 2

@@ -15,10 +15,11 @@ from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import Bookie, Job, JobKind
 from bookie_operator.plan.actions import DrainBookie, RemoveBookie, StartBookie, StartJob
 from bookie_operator.plan.planner import Plan, plan
-from operator_scenes import HEALTHY, at, audited, bookie, cluster, observed, task
+from operator_scenes import HEALTHY, at, audited, bookie, cluster, fix_request, observed, task
 
 B1, B4 = BookieId("bookie-1"), BookieId("bookie-4")
 BEFORE, AFTER = cluster(), cluster(excludedOrdinals=[1])
+ASKING = cluster(excludedOrdinals=[1], cookieFix={"policy": "Approve"})
 HOUR = 3600
 AWAY = bookie(B1, running=False)
 HERE = bookie(B1)
@@ -156,6 +157,13 @@ def test_one_without_a_process_leaves_as_well() -> None:
     made = again(moved(), bare)[1]
     assert removals(made) == [RemoveBookie(B1, "", False)]
     assert not [a for a in made.actions if isinstance(a, StartBookie)], "one that has to go"
+
+
+@pytest.mark.parametrize("phase", [Phase.REFUSED, Phase.AWAITING_APPROVAL, None])
+def test_one_whose_boot_does_not_get_on_leaves_as_well(phase: Phase | None) -> None:
+    stuck = replace(bookie(B1, phase=phase, fix=fix_request()), is_registered=False)
+    made = again(moved(), stuck, of=ASKING)[1]
+    assert removals(made) == [RemoveBookie(B1, "bookie-1-1", False)], why_not(made)
 
 
 def test_on_a_lost_node_its_pod_goes_by_force() -> None:

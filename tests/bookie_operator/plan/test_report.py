@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 from bookie.ids import BookieId
 from bookie.wire.admin.health import Health, Phase
-from bookie_operator.model.status import ClusterStatus
+from bookie_operator.model.status import Blocked, ClusterStatus
 from bookie_operator.observed import MetadataView
+from bookie_operator.plan.actions import Refusal
+from bookie_operator.plan.passes import Pass
 from bookie_operator.plan.planner import plan
+from bookie_operator.plan.report import blocked
 from operator_scenes import HEALTHY, at, bookie, cluster, observed, volumes_of
 
 B0 = BookieId("bookie-0")
@@ -28,6 +31,14 @@ def test_only_marks_that_one_boot_has_less_count_as_cleared(epoch: int, limbo: i
     after = marked(epoch, limbo, 20, before)
     assert after.limbo.ledgers == limbo
     assert after.limbo.cleared_total == (max(0, 5 - limbo) if epoch == 2 else 0)
+
+
+def test_what_refuses_an_action_counts_from_when_it_began_to() -> None:
+    limbo = Refusal("Restart", "LimboPresent", "why", bookie=B0)
+    known = Blocked(bookie=B0, action="Restart", predicate="LimboPresent", since=at(5), message="")
+    look = Pass.of(cluster(), observed(seconds=50), ClusterStatus(blocked=(known,)))
+    found = blocked(look, [limbo, replace(limbo, predicate="HungAgain")])
+    assert [one.since for one in found] == [at(5), at(50)]
 
 
 def test_the_status_says_whether_the_metadata_store_answers() -> None:
