@@ -5,17 +5,25 @@ import errno
 import os
 import threading
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
 import grpc
 import pytest
 from bookie.boot.drain_marker import DRAIN_NAME
 from bookie.errors import UnavailableError
 from bookie.ids import BookieId, LedgerId
+from bookie.metadata.memory import MemoryStore
 from bookie.protocol.status import Status
+from bookie.server.drain import REST_FACTOR, Drain
+from bookie.server.state import BookieState, ReadOnlyReason
+from bookie.testing.disk import SimDisk
+from bookie.testing.metadata import FaultyStore
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from server_lab import ME, ServerLab
+from virtual_time import clock, in_virtual_time
 
 OTHERS = tuple(map(BookieId, ("bookie-7", "bookie-8", "bookie-9")))
 
@@ -123,6 +131,33 @@ async def test_a_count_is_as_old_as_the_beginning_of_its_listing(
     await counted(server, 0)
     assert server.bookie is not None and (count := server.bookie.control.serving.drain.count)
     assert count.at_ms == 1_000_000
+
+
+def drain_over(store: FaultyStore) -> Drain:
+    """The drain alone, of a bookie whose registration says that it drains."""
+    state, nothing = BookieState(ME), cast(Any, None)
+    state.switch_read_only(ReadOnlyReason.DRAIN, True)
+    announced = cast(Any, SimpleNamespace(is_read_only=True))
+    return Drain(store, state, marks=nothing, announcer=announced, disk=SimDisk(), directories=())
+
+
+@in_virtual_time
+async def test_a_bookie_rests_four_times_as_long_as_its_count_took() -> None:
+    """A large cluster is listed a fifth of the time, however long the drain lasts."""
+    began = list[float]()
+
+    async def listing(name: str) -> None:
+        if name == "barrier":
+            began.append(clock())
+            await asyncio.sleep(40)
+
+    drain = drain_over(store := FaultyStore(MemoryStore()))
+    store.before = listing
+    while len(began) < 3:
+        await drain.count_when_due()
+        await asyncio.sleep(1)
+    gaps = [later - earlier for earlier, later in pairwise(began)]
+    assert gaps == [pytest.approx((1 + REST_FACTOR) * 40, abs=1)] * 2
 
 
 async def test_a_count_of_a_drain_that_was_cancelled_is_none_of_the_next_one(

@@ -195,6 +195,17 @@ class Journal:
         done(error)
 
 
+def test_a_ledger_whose_write_failed_once_is_written_once_more_and_then_no_more() -> None:
+    journal, told = Journal(), Answers()
+    facts = DurableFacts(cast(Storage, journal))
+    facts.persist(FENCED)
+    journal.end(0, DiskFullError("full"))
+    facts.when_durable(L1, told.append)
+    journal.end(0)
+    facts.when_durable(L1, told.append)
+    assert told == [None, None] and not journal.writes and facts.are_durable(L1)
+
+
 @pytest.mark.parametrize("seed", range(300))
 def test_whatever_order_writes_fail_in_nothing_is_told_before_it_is_durable(seed: int) -> None:
     rng, journal = random.Random(seed), Journal()
