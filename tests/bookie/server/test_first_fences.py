@@ -128,6 +128,17 @@ async def test_a9_whatever_becomes_of_a_lookup_the_fence_is_answered_once(
     assert told == [answer, answer if answer is not Status.OK else Status.OVERLOADED]
 
 
+async def test_a9_fences_of_ledgers_that_exist_and_cannot_be_read_are_not_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    fences, told = FirstFences(in_store(Misread(MetadataFormatError("garbled")))), list[Status]()
+    for number in range(UNCONFIRMED_FENCES_MAX + 1):
+        fences.ask(LedgerId(number), lambda: told.append(Status.OK), told.append)
+        await turns()
+    assert told == [Status.OK] * (UNCONFIRMED_FENCES_MAX + 1)
+    assert "could not be looked up" not in caplog.text
+
+
 async def test_a9_a_store_that_is_silent_holds_no_fence_up_for_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -198,6 +198,18 @@ async def test_without_metadata_nothing_is_judged(kit: StorageKit, store: Faulty
     kit.storage.close()
 
 
+async def test_of_a_ledger_whose_metadata_cannot_be_read_no_copy_is_judged_and_it_is_said(
+    kit: StorageKit, store: FaultyStore
+) -> None:
+    assert isinstance(store.inner, MemoryStore)
+    store.inner.cluster.garbled.add(LEDGER)
+    kit.add(frame(0, 10, wrong=4))
+    found = await recheck(kit.storage, store, LEDGER, ids((0, 9)))
+    assert found.rejected == EMPTY and f"ledger {LEDGER}" in found.message
+    assert kit.held(LEDGER) == ids((0, 9))
+    kit.storage.close()
+
+
 async def test_where_no_digest_type_is_stored_no_copy_is_wrong(
     kit: StorageKit, store: FaultyStore
 ) -> None:
