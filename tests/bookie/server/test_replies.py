@@ -159,6 +159,19 @@ async def test_a9_replies_longer_than_was_reserved_are_read_again_when_there_is_
     assert peak[1] <= LIMITS.per_connection and narrow.traffic.slow_clients == 0
 
 
+async def test_a9_a_reply_is_no_longer_than_the_bookies_own_bound_however_much_is_asked_for(
+    server: ServerLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bookie.server.disk_reads.READ_BYTES_MAX", 1500)
+    ledger = await server.ledger()
+    for number in range(40):
+        await server.add(ledger, number)
+    request = ReadRequest(ledger, EntryId(0), EntryId(39), 2**32 - 1, KEY)
+    status, reply = await server.pool.read(ME, request)
+    assert status is Status.OK and reply is not None and 0 < reply.answered_through < 39
+    assert sum(map(len, reply.runs[:-1])) <= 1500, "one more run may exceed it"
+
+
 async def test_a9_long_polls_that_are_answered_wait_for_room_like_any_read(
     narrow: ServerLab, hang: Hang, peak: list[int]
 ) -> None:
