@@ -1,5 +1,6 @@
 """Stamps, markers and the lock: the small files that say whose folders these are."""
 
+import errno
 import itertools
 import json
 import os
@@ -25,6 +26,7 @@ from bookie.boot.marker import (
 from bookie.boot.stamps import STAMP_NAME, Stamp, read_stamp, write_stamp
 from bookie.errors import BootRefusedError, CorruptError, StorageError
 from bookie.storage.disk import Disk, RealDisk
+from bookie.storage.index import INDEX_NAME
 from bookie.storage.modes import DurabilityMode
 from bookie.testing.disk import SimDisk
 
@@ -246,6 +248,17 @@ def test_the_same_folder_locks_again_after_a_release(tmp_path: Path) -> None:
             pass
 
 
+def test_a_folder_without_room_for_the_pid_is_locked_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with FolderLock([tmp_path]), pytest.raises(BootRefusedError, match="pid unknown"):
+        FolderLock([tmp_path]).acquire()
+
+
 # ---- looking ------------------------------------------------------------------------------------
 
 
@@ -274,6 +287,20 @@ def test_a_ledger_directory_without_its_index_holds_no_store_unless_logs_are_the
     paths[0].mkdir()
     assert not inspect_disks(REAL, paths, volume_uids=[])[1].holds_store
     (tmp_path / "log" / "0000000001.log").touch()
+    assert inspect_disks(REAL, paths, volume_uids=[])[1].holds_store
+
+
+@pytest.mark.parametrize("of_a_database", ["-wal", "-shm", "-journal"])
+def test_what_a_database_leaves_beside_its_index_is_no_index(
+    tmp_path: Path, of_a_database: str
+) -> None:
+    """An index that was deleted alone is missed: a person is asked, and its ledgers are marked."""
+    paths = [tmp_path / "journal", tmp_path / "ledgers"]
+    for path in paths:
+        path.mkdir()
+    (paths[1] / f"{INDEX_NAME}{of_a_database}").write_bytes(b"left over")
+    assert not inspect_disks(REAL, paths, volume_uids=[])[1].holds_store
+    (paths[1] / INDEX_NAME).write_bytes(b"tables")
     assert inspect_disks(REAL, paths, volume_uids=[])[1].holds_store
 
 
