@@ -87,3 +87,9 @@ def test_what_a_stock_client_closed_for_itself_is_right_where_the_fleet_is_above
     assert CLOSED.is_right(Place.LEDGER, closed)
     assert not CLOSED.is_right(Place.OWN, closed)
     assert not Access((FLEET,), CLIENT).is_right(Place.LEDGER, closed)
+
+
+def test_id_counters_that_a_stock_client_closed_for_itself_are_right_as_its_ledgers_are() -> None:
+    closed = [ACL(ALL, CLIENT)]
+    assert CLOSED.is_right(Place.IDS, closed)
+    assert not Access((FLEET,), CLIENT).is_right(Place.IDS, closed)

@@ -1,5 +1,7 @@
 """In which lists a look at every ledger puts one, and how old it may be."""
 
+from dataclasses import replace
+
 import pytest
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryCluster, MemoryStore
@@ -16,6 +18,17 @@ async def test_s38_a_look_names_a_ledger_that_a_lagging_follower_does_not_show_y
     await store.freeze_ledgers()
     await store.inner.create_ledger(LEDGER)
     assert (await list_ledgers(store, HERE)).named == [LEDGER.ledger_id]
+
+
+async def test_a_part_of_a_look_tells_of_no_unreadable_ledger_of_the_rest() -> None:
+    store = MemoryStore(MemoryCluster())
+    for number in (7, 8):
+        await store.create_ledger(replace(LEDGER, ledger_id=LedgerId(number)))
+        store.cluster.garbled.add(LedgerId(number))
+    found = await list_ledgers(store, HERE)
+    part = found.only({LedgerId(7)})
+    assert set(found.unreadable) == {7, 8} and set(part.unreadable) == {7}
+    assert part.existing == part.named == part.undecided == part.recovering == [7]
 
 
 def ledger_in(state: LedgerState, first: BookieId, last: BookieId) -> LedgerMetadata:
