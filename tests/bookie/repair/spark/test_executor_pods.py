@@ -128,6 +128,9 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[HTTPServer]:
 
 class OnePod(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
+        if "driver%3Dunheard" in self.path:
+            self.server.asked.append(f"GET {self.path}")  # type: ignore[attr-defined]
+            return
         page = {"items": [pod("one", phase="Pending")]}
         if "continue=rest" in self.path:
             page = {"items": [pod("two", phase="Running")]}
@@ -175,6 +178,12 @@ def test_a_pod_that_is_gone_needs_no_deletion(served: HTTPServer) -> None:
     ServedPods("data").delete("gone")
     with pytest.raises(UnavailableError, match=r"the API server refuses: .*no"):
         ServedPods("data").delete("kept")
+
+
+def test_an_api_server_that_hangs_up_is_asked_once(served: HTTPServer) -> None:
+    with pytest.raises(UnavailableError, match="the API server cannot be asked"):
+        ServedPods("data").list("driver=unheard")
+    assert len(served.asked) == 1  # type: ignore[attr-defined]
 
 
 def test_giving_up_names_the_image_and_the_pods() -> None:
