@@ -3,7 +3,8 @@
 import asyncio
 
 import pytest
-from bookie.client.bookkeeper_client import CREATE_TRIES_MAX, Client
+from bookie.client.bookkeeper_client import CREATE_TRIES_MAX, Client, ClientSettings
+from bookie.client.recovery import RecoverySettings
 from bookie.errors import (
     BadRequestError,
     BookieError,
@@ -14,6 +15,7 @@ from bookie.errors import (
     NotEnoughBookiesError,
     UnauthorizedError,
     UnavailableError,
+    UndecidableError,
 )
 from bookie.frames.entry import DigestType
 from bookie.ids import EntryId, LedgerId
@@ -125,6 +127,17 @@ async def test_a_recovery_cuts_the_writer_off_and_keeps_what_was_acked() -> None
     reader = await lab.client.recover_ledger(writer.ledger_id)
     assert (reader.is_closed, reader.last_entry_id) == (True, 0)
     assert isinstance(await error_of(writer.append(b"b")), LedgerFencedError)
+
+
+async def test_a_client_recovers_as_its_settings_say() -> None:
+    lab = await lab_of()
+    writer = await lab.writer()
+    lab.down()
+    settings = ClientSettings(recovery=RecoverySettings(attempts=3, backoff_s=0))
+    client = Client(lab.store, lab.fleet, settings=settings)
+    with pytest.raises(UndecidableError):
+        await client.recover_ledger(writer.ledger_id)
+    assert lab.store.calls.count("read_ledger") == 3
 
 
 async def test_a_wrong_password_recovers_nothing() -> None:

@@ -2,14 +2,16 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from bookie.client.channel import Channel
 from bookie.client.pool import BookiePool
 from bookie.client.pool_settings import PoolSettings
 from bookie.errors import UnavailableError
+from bookie.frames.buffers import FrameBuffers
 from bookie.frames.build import build_run
 from bookie.frames.entry import Buffer
 from bookie.frames.frame import FRAME_BYTES_MAX
@@ -502,6 +504,38 @@ async def test_a_cancelled_read_does_no_harm(bench: Bench) -> None:
     await asyncio.gather(task, return_exceptions=True)
     bench.server.script = reply_to
     assert await bench.add(b"a") is Status.OK
+
+
+class TlsLine(asyncio.Transport):
+    """Its socket takes everything at once. As asyncio's TLS does, it pauses whoever writes at the
+    limit of its buffer, not only above it."""
+
+    def __init__(self) -> None:
+        super().__init__(extra={"ssl_object": self})
+        self.sent, self.limit, self.channel = list[Buffer](), 0, quiet_channel()
+        self.channel.connection_made(self)
+
+    def is_closing(self) -> bool:
+        return False
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self.limit = high or 0
+
+    def writelines(self, list_of_data: Iterable[Any]) -> None:
+        self.sent += list_of_data
+        if self.limit <= 0:
+            self.channel.pause_writing()
+
+
+def quiet_channel() -> Channel:
+    return Channel(on_message=lambda *_: None, on_lost=lambda *_: None, buffers=FrameBuffers())
+
+
+async def test_under_tls_nobody_is_paused_whose_bytes_have_all_left() -> None:
+    line = TlsLine()
+    for request in (b"a", b"b", b"c"):
+        line.channel.send([request])
+    assert line.sent == [b"a", b"b", b"c"] and line.channel.write_now is not None
 
 
 @on_uvloop
