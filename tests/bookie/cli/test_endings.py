@@ -166,7 +166,7 @@ def test_an_interrupt_ends_quietly() -> None:
 def test_a_closed_pipe_leaves_no_trace() -> None:
     nobody, end = os.pipe()
     os.close(nobody)
-    process = started("ledger", "list", "--metadata", "memory://x", stdout=end)
+    process = started("completion", "bash", stdout=end)
     os.close(end)
     _out, complaints = process.communicate(timeout=WAIT_S)
     assert (process.returncode, complaints) == (Exit.CLOSED_PIPE, b"")
