@@ -11,6 +11,7 @@ from bookie_operator.model.status import ClusterStatus
 from bookie_operator.observed import JobKind
 from bookie_operator.plan.actions import RestartBookie, StartBookie, StartJob
 from bookie_operator.platform.kubernetes.api import (
+    CLAIM,
     CLUSTER,
     CONFIG_MAP,
     POD,
@@ -18,6 +19,8 @@ from bookie_operator.platform.kubernetes.api import (
     Kind,
     Object,
 )
+from bookie_operator.platform.kubernetes.kept import Seen, kept_objects
+from fake_api import copied
 from kubernetes_lab import B0, POD_0, Lab
 from operator_scenes import observed
 
@@ -205,3 +208,31 @@ async def test_only_a_set_that_stays_is_put_back(is_going: bool) -> None:
     await settled(lab)
     now = image(lab.api.the(STATEFUL_SET, SET_0)["spec"]["template"])
     assert now == ("evil:1" if is_going else OLD_IMAGE)
+
+
+def look(lab: Lab, *, without: int | None = None) -> Seen:
+    """At the objects of its bookie; `without`: the number of a volume that somebody deleted."""
+    claims = [copied(one) for one in lab.api.all(CLAIM)]
+    if without is not None:
+        claims[without]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    return Seen(lab.api.all(POD), claims, lab.api.all(STATEFUL_SET))
+
+
+def kinds(lab: Lab, seen: Seen, url: str = "zk://zk:2181/ledgers") -> set[Kind]:
+    """Of all that is kept; the operator remembers nothing that it wrote."""
+    found = kept_objects(lab.cluster, seen, metadata_url=url, remembered=lambda kind, name: None)
+    return {kind for kind, _ in found}
+
+
+@pytest.mark.parametrize("number", range(3))
+async def test_a_bookie_that_lacks_a_volume_is_given_no_settings_of_the_others(number: int) -> None:
+    lab = Lab()
+    await lab.run_bookie()
+    assert kinds(lab, look(lab)) == {CONFIG_MAP, STATEFUL_SET}
+    assert kinds(lab, look(lab, without=number)) == set()
+
+
+async def test_nothing_is_kept_while_nobody_knows_where_the_metadata_store_is() -> None:
+    lab = Lab()
+    await lab.run_bookie()
+    assert kinds(lab, look(lab), url="") == set()
