@@ -26,6 +26,8 @@ SEVERAL: Final = frozenset({"Pace", "PlacedFile", "RenewedFiles", "_Taken"})
 """Classes of which one process has several objects: they are named by who holds them."""
 SLEEPS: Final = "_set_result_unless_cancelled"
 """What ends a sleep: the duties of the bookie sleep all the time."""
+BY_THE_MACHINE: Final = frozenset({"_fd", "_descriptor", "_descriptors", "pid"})
+"""Attributes whose number the kernel chose: it may be that of a setting by chance."""
 Place = tuple[object, str]
 
 
@@ -102,7 +104,11 @@ def _inside(one: object, label: str) -> Iterator[Place]:
     elif type(one).__module__.startswith(OURS) and not isinstance(one, type | BaseModel):
         kind = type(one).__qualname__
         prefix = f"{label} > {kind}" if kind in SEVERAL else kind
-        yield from ((value, f"{prefix}.{name}") for name, value in fields_of(one))
+        yield from (
+            (value, f"{prefix}.{name}")
+            for name, value in fields_of(one)
+            if name not in BY_THE_MACHINE
+        )
 
 
 def _contents(cell: types.CellType) -> list[object]:
