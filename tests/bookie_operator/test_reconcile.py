@@ -794,12 +794,17 @@ async def test_who_writes_the_operators_name_is_not_taken_for_the_operator(actio
     assert event is not None and f"by {OPERATOR} (as written, not proved)" in event.message
 
 
-async def test_no_job_begins_while_the_one_before_it_cannot_be_stopped(loop: Loop) -> None:
+async def findings_beside_a_scrub(loop: Loop) -> None:
+    """An audit has found copies missing while a scrub runs, which gives way to their repair."""
     await loop.settle()
     missing = AuditReport(ledgers=3, ok=90, missing=6, below_write_quorum=6)
     scrub = Job("demo-scrub-1", JobKind.SCRUB, 1, running=True, started_at=loop.observer.now)
     audit = audited(missing, began=loop.seconds)
     loop.platform.jobs_seen |= {one.name: one for one in (scrub, audit)}
+
+
+async def test_no_job_begins_while_the_one_before_it_cannot_be_stopped(loop: Loop) -> None:
+    await findings_beside_a_scrub(loop)
     for refusal, mends in ((UnavailableError("no answer"), False), (None, True)):
         loop.platform.stop_refusal = refusal
         await loop.run(3)
@@ -807,11 +812,7 @@ async def test_no_job_begins_while_the_one_before_it_cannot_be_stopped(loop: Loo
 
 
 async def test_a_job_begins_in_the_pass_that_has_stopped_the_one_before_it(loop: Loop) -> None:
-    await loop.settle()
-    missing = AuditReport(ledgers=3, ok=90, missing=6, below_write_quorum=6)
-    scrub = Job("demo-scrub-1", JobKind.SCRUB, 1, running=True, started_at=loop.observer.now)
-    audit = audited(missing, began=loop.seconds)
-    loop.platform.jobs_seen |= {one.name: one for one in (scrub, audit)}
+    await findings_beside_a_scrub(loop)
     await loop.run(1)
     assert {"demo-mend-1", "demo-scrub-1"} & loop.platform.jobs_seen.keys() == {"demo-mend-1"}
 

@@ -1,6 +1,7 @@
 """A cluster's namespace in memory: the fake API server, its controllers, and a platform over it."""
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 from bookie.ids import BookieId
@@ -8,10 +9,18 @@ from bookie_operator.model.cluster import BookieCluster
 from bookie_operator.observed import Bookie, JobKind, Process
 from bookie_operator.plan.actions import BookieTemplate, StartJob, template_of
 from bookie_operator.platform.kubernetes import names
-from bookie_operator.platform.kubernetes.api import CLUSTER, POD, SECRET, STORAGE_CLASS, Object
+from bookie_operator.platform.kubernetes.api import (
+    CLUSTER,
+    CSI_DRIVER,
+    NODE,
+    POD,
+    SECRET,
+    STORAGE_CLASS,
+    Object,
+)
 from bookie_operator.platform.kubernetes.platform import KubernetesPlatform
 from fake_api import FakeApi
-from fake_controllers import Controllers
+from fake_controllers import NODE_NAME, Controllers
 from operator_scenes import manifest
 
 B0: Final = BookieId("bookie-0")
@@ -37,6 +46,16 @@ class Lab:
         body["metadata"].pop("generation")
         self.api.put(CLUSTER, body)
         self.platform = self.restarted()
+
+    def surround(self, labels: Mapping[str, str]) -> None:
+        """A node with these labels, and two classes of disks that take ReadWriteOncePod volumes."""
+        address = {"type": "InternalIP", "address": "10.1.0.1"}
+        node = {"name": NODE_NAME, "labels": dict(labels)}
+        self.api.put(NODE, {"metadata": node, "status": {"addresses": [address]}})
+        for name in ("fast", "slow"):
+            disks = {"provisioner": "disks.example.org"}
+            self.api.put(STORAGE_CLASS, {"metadata": {"name": name}} | disks)
+        self.api.put(CSI_DRIVER, {"metadata": {"name": "disks.example.org"}})
 
     def certify(self, holder: str) -> None:
         """Credentials are there: no pod has to wait for them."""

@@ -17,13 +17,10 @@ from bookie_operator.plan.actions import Event, MakeAuthority, RemoveBookie
 from bookie_operator.platform.kubernetes.api import (
     CERTIFICATE,
     CLUSTER,
-    CSI_DRIVER,
     JOB,
     LEASE,
-    NODE,
     POD,
     SECRET,
-    STORAGE_CLASS,
     TASK,
     Object,
 )
@@ -33,7 +30,6 @@ from bookie_operator.platform.kubernetes.warnings import PATIENCE
 from bookie_operator.serve import run
 from fake_api import FakeApi
 from fake_api_server import Asked, FakeApiServer, as_kubeconfig
-from fake_controllers import NODE_NAME
 from kubernetes_lab import B0, Lab, repair_job
 from rights import Judge
 
@@ -64,12 +60,7 @@ async def in_pass(lab: Lab) -> None:
 
 def begun(judge: Judge, **spec: Any) -> Lab:
     lab = Lab(**(SPEC | spec))
-    address = {"type": "InternalIP", "address": "10.1.0.1"}
-    lab.api.put(NODE, {"metadata": {"name": NODE_NAME}, "status": {"addresses": [address]}})
-    for name in ("fast", "slow"):
-        more = {"provisioner": "disks.example.org"}
-        lab.api.put(STORAGE_CLASS, {"metadata": {"name": name}} | more)
-    lab.api.put(CSI_DRIVER, {"metadata": {"name": "disks.example.org"}})
+    lab.surround({})
     lab.api.authorizer = judge
     return lab
 

@@ -43,8 +43,8 @@ def _plain(views: Iterable[RenderableType]) -> str:
 
 
 def _metrics(cluster: BookieCluster) -> str:
-    """In an order of their own: that of predicates is a set's."""
+    """Series alone, without the lines that explain them."""
     metrics = OperatorMetrics(clock=lambda: 0.0)
     metrics.show("logs", cluster.metadata.name, cluster.status)
     told = generate_latest(metrics.registry).decode()
-    return "\n".join(sorted(line for line in told.splitlines() if not line.startswith("#")))
+    return "\n".join(line for line in told.splitlines() if not line.startswith("#"))

@@ -21,7 +21,6 @@ from bookie_operator.platform.kubernetes.api import (
     STORAGE_CLASS,
     Object,
 )
-from fake_controllers import NODE_NAME
 from kubernetes_lab import B0, Lab, repair_job
 from sasl_client import line
 from syrupy.assertion import SnapshotAssertion
@@ -66,14 +65,7 @@ def encoded(**content: bytes) -> dict[str, str]:
 def surrounded(**spec: Any) -> Lab:
     """What a cluster finds in its namespace and around it."""
     lab = Lab(**IMAGES | spec)
-    address = {"type": "InternalIP", "address": "10.1.0.1"}
-    labels = {"topology.kubernetes.io/zone": "north", "example.org/rack": "rack-9"}
-    node = {"name": NODE_NAME, "labels": labels}
-    lab.api.put(NODE, {"metadata": node, "status": {"addresses": [address]}})
-    for name in ("fast", "slow"):
-        disks = {"provisioner": "disks.example.org"}
-        lab.api.put(STORAGE_CLASS, {"metadata": {"name": name}} | disks)
-    lab.api.put(CSI_DRIVER, {"metadata": {"name": "disks.example.org"}})
+    lab.surround({"topology.kubernetes.io/zone": "north", "example.org/rack": "rack-9"})
     lab.api.put(ISSUER, {"metadata": {"name": "corporate"}})
     users, login = line().encode(), b"scheme: digest\nuser: a\npassword: b\n"
     for name, data in (("stock-users", {"users": users}), ("zk-login", {"credentials": login})):
