@@ -88,7 +88,7 @@ class Door:
 
     @staticmethod
     def _parse_v3(frame: bytes) -> Answer:
-        return V3Client(None, None).parse(frame)  # type: ignore[arg-type,no-any-return]
+        return V3Client(None, None).parse(frame)  # type: ignore[arg-type]
 
     def said(self, answer: Answer) -> str:
         message = answer.message
@@ -288,7 +288,7 @@ async def test_who_may_ask_where_both_are_enough(door: Door, snapshot: SnapshotA
 
 
 async def test_a_crowd_of_strangers(door: Door, snapshot: SnapshotAssertion) -> None:
-    """The third that is not authenticated costs the first its place; one that is, does not count."""
+    """The third that is not authenticated costs the first its place; a user does not count."""
     await door.start("digest-md5", unauthenticatedConnections=2)
     user = await door.client("a user")
     token = response(await challenge(user))

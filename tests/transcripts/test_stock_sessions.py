@@ -11,13 +11,15 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any, Final
 
 import pytest
+from bookie.frames.build import build_run
 from bookie.frames.entry import ENTRY_BYTES_MAX
+from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.status import Status
 from bookie.server.state import Phase
 from bookie.server.stock import StockConnection
 from bookie.wire.stock.framing import FRAME_BYTES_MAX
 from server_lab import KEY, KIB, ME, ServerLab
-from stock_client import NEVER, StockClient, V2Client, V3Client
+from stock_client import NEVER, StockClient, V2Client, V3Client, entry
 from syrupy.assertion import SnapshotAssertion
 from transcripts import Words
 
@@ -208,6 +210,26 @@ async def test_batches(notes: Notes, snapshot: SnapshotAssertion) -> None:
     assert snapshot(extension_class=Words) == notes.text
 
 
+async def test_a_batch_longer_than_a_frame(notes: Notes, snapshot: SnapshotAssertion) -> None:
+    """A read finds more than a frame holds: its last run is read whole."""
+    for first, sizes in ((0, [2_500_000]), (1, [900_000] * 4)):
+        bodies = [entry(7, first + at, payload=bytes(size)) for at, size in enumerate(sizes)]
+        run = build_run(LedgerId(7), EntryId(first), bodies, lac=NO_ENTRY)
+        assert await notes.server.send(bytes(run)) is Status.OK
+    notes.note_changes(is_silent=True)
+    for count, room in (
+        (0, 2**62),
+        (0, FRAME_BYTES_MAX),
+        (3, 2**62),
+        (0, 2_500_200),
+        (0, 3_400_200),
+    ):
+        frame = notes.v2.batch(7, 0, count=count, size=room)
+        await notes.ask("v2", f"{count} in {room} bytes", frame)
+    await notes.ask("v2", "each", *[notes.v2.read(7, number) for number in range(6)])
+    assert snapshot(extension_class=Words) == notes.text
+
+
 def shuffled(make: Any, count: int) -> Iterator[tuple[str, list[bytes]]]:
     """Adds in one write; each list is of ledgers 7 and 8, which have entry 0."""
 
@@ -321,14 +343,8 @@ async def test_the_lease_ends_while_answers_wait(notes: Notes, snapshot: Snapsho
     state.extend_lease(float("inf"))
     await notes.ask("v3", "confirmed again", notes.v3.add(ledger, 2), notes.v3.read(ledger, 5))
     state.phase = Phase.STOPPING
-    await notes.ask(
-        "v3",
-        "it stops",
-        notes.v3.add(ledger, 2),
-        notes.v3.read(ledger, 0),
-        notes.v3.auth(),
-        notes.v3.start_tls(),
-    )
+    asked = [make.add(ledger, 2), make.read(ledger, 0), make.read(ledger, 1), make.auth()]
+    await notes.ask("v3", "it stops", *asked, make.start_tls())
     state.phase = Phase.SERVING
     await notes.ask("v3", "it serves again", notes.v3.read(ledger, 0))
     assert snapshot(extension_class=Words) == notes.text
