@@ -2,6 +2,8 @@
 for replies, connections that are looked at, and the pace of bulk work."""
 
 import asyncio
+import struct
+import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -9,7 +11,9 @@ from typing import Any, Final
 
 import pytest
 from bookie.errors import FrameError
+from bookie.frames.buffers import FrameBuffers
 from bookie.frames.entry import Buffer
+from bookie.frames.frame import RUN_ENTRIES_MAX
 from bookie.ids import EntryId, LedgerId
 from bookie.server.connections import DataConnection
 from bookie.server.handshakes import feed
@@ -17,8 +21,13 @@ from bookie.server.pacing import BusyRates, Pacing
 from bookie.server.replies import ReplyLimits, ReplyRoom, Unread
 from bookie.server.sessions import RequestLimits, Sessions
 from bookie.server.state import Traffic
+from bookie.server.stock_adds import ENTRIES_BYTES_MAX, AddGather
 from bookie.server.waits import LacWaits
 from bookie.wire.native import LacRequest
+from bookie.wire.stock.messages import Add, Outcome
+from bookie.wire.stock.v2 import V2
+from server_lab import KEY
+from stock_client import NEVER
 from syrupy.assertion import SnapshotAssertion
 from transcripts import Words
 
@@ -368,4 +377,43 @@ async def test_polls_and_their_bounds(
     lines.append("x is gone")
     waits.forget("x")
     moved(1, 99)
+    assert snapshot(extension_class=Words) == "\n".join(lines) + "\n"
+
+
+GATHERED: Final[dict[str, list[tuple[int, int, int, bytes, bool]]]] = {
+    "rising": [(7, number, 40, KEY, False) for number in (0, 1, 2, 5, 6)],
+    "falling": [(7, number, 40, KEY, False) for number in (2, 1, 1, 3)],
+    "two ledgers, one by recovery": [(7 + n % 2, n, 40, KEY, n % 2 > 0) for n in range(6)],
+    "one in the middle by recovery": [(7, n, 40, KEY, n == 2) for n in range(5)],
+    "a key in between": [(7, n, 40, NEVER if n == 1 else KEY, False) for n in range(3)],
+    "as long as a frame": [(7, n, (ENTRIES_BYTES_MAX - 8) // 2, KEY, False) for n in range(3)],
+    "longer by a byte": [(7, n, (ENTRIES_BYTES_MAX - 8) // 2 + n, KEY, False) for n in range(2)],
+    "as many as a frame": [(7, n, 32, KEY, False) for n in range(RUN_ENTRIES_MAX)],
+    "one more": [(7, n, 32, KEY, False) for n in range(RUN_ENTRIES_MAX + 1)],
+    "the highest id": [(7, 2**63 - 3 + n, 40, KEY, False) for n in range(2)],
+    "too high": [(7, 2**63 - 2 + n, 40, KEY, False) for n in range(2)],
+    "too high, with a gap": [(7, 2**63 - 7 + 3 * n, 40, KEY, False) for n in range(3)],
+    "a stripe, then others": [(7, n, 40, KEY, False) for n in (0, 1, 3, 4, 6, 7, 8, 11, 14, 30)],
+}
+"""Adds in order: ledger, id, size, key, whether by recovery."""
+
+
+def test_adds_that_are_gathered(snapshot: SnapshotAssertion) -> None:
+    """Which runs they make: ids, count, LAC and flags; the LAC of each add is half its id."""
+    lines = list[str]()
+    for words, adds in GATHERED.items():
+        gather = AddGather(V2(), FrameBuffers())
+        for ledger, number, size, key, by_recovery in adds:
+            head = struct.pack(">qqqq", ledger, number, number // 2 - 1, 0)
+            body = memoryview(head.ljust(size, b"."))
+            ids = LedgerId(ledger), EntryId(number)
+            gather.add(Add(*ids, key, body, by_recovery, False, 2 << 24 | 1 << 16))
+        lines.append(words)
+        for run in gather.runs():
+            frame, crc = run.frame, zlib.crc32(run.answers(Outcome.OK))
+            lines.append(
+                f"   {frame.ledger_id}:{frame.first_entry_id} {frame.count} by {frame.pattern}, "
+                f"LAC {frame.lac}, {len(frame.buffer)} bytes, recovery {frame.is_recovery}, "
+                f"{run.master_key == KEY}, storable {run.is_storable}, answers {crc:08x}"
+            )
     assert snapshot(extension_class=Words) == "\n".join(lines) + "\n"
