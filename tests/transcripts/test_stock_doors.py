@@ -180,7 +180,7 @@ async def test_ways_into_tls(door: Door, mode: str, snapshot: SnapshotAssertion)
     client = await door.client("in plain")
     await door.ask(client, "a read, an add, AUTH", read, client.add(7, 1), client.auth())
     if door.kind is V3Client:
-        await door.ask(client, "START_TLS, later", start_tls())
+        await door.ask(client, "START_TLS, afterwards", start_tls())
     client = await door.client("with a certificate", door.context("client"))
     await door.ask(client, "a read", read)
     assert snapshot(extension_class=Words) == door.text

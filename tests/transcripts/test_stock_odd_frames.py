@@ -130,7 +130,7 @@ def odd_v3(v3: Any) -> Iterator[tuple[str, bytes]]:
     yield "nothing", b""
 
 
-async def told(server: ServerLab, caplog: pytest.LogCaptureFixture, *frames: bytes) -> str:
+async def heard_back(server: ServerLab, caplog: pytest.LogCaptureFixture, *frames: bytes) -> str:
     """What comes back on a new connection for these frames, and what is counted and logged."""
     before, heard = Counter(server.traffic.refused), list[str]()
     assert server.bookie is not None
@@ -170,6 +170,6 @@ async def test_odd_frames(
     client: Any = (V2Client if version == 2 else V3Client)(None, None)  # type: ignore[arg-type]
     good, lines = client.read(NOBODYS, -1), list[str]()
     for words, frame in odd_v2(client) if version == 2 else odd_v3(client):
-        lines.append(f"{words}:\n  {await told(server, caplog, frame, good)}")
+        lines.append(f"{words}:\n  {await heard_back(server, caplog, frame, good)}")
     lines.append(f"{server.traffic.garbage} times garbage")
     assert snapshot(extension_class=Words) == "\n".join(lines) + "\n"

@@ -35,7 +35,7 @@ MIB: Final = 1024 * 1024
 
 
 class Tape(asyncio.Transport):
-    """A socket that takes what it is told to take, and writes down all that is asked of it."""
+    """A socket that takes as much as a test says, and writes down all that is asked of it."""
 
     def __init__(self, lines: list[str]) -> None:
         super().__init__({"peername": ("peer", 1)})
@@ -81,7 +81,7 @@ class Plain(DataConnection):
     is owed, `x`: close behind it, `?`: its length is not known yet; else its own letter."""
 
     def __init__(self, lines: list[str]) -> None:
-        super().__init__(lambda: lines.append("   looks at its lease"))
+        super().__init__(lambda: lines.append("   the lease is checked"))
         self.lines, self.has_room = lines, True
 
     def _opened(self) -> None:

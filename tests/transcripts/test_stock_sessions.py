@@ -252,6 +252,8 @@ def shuffled(make: Any, count: int) -> Iterator[tuple[str, list[bytes]]]:
         "the second ledger by a wrong key",
         [add(7 + i % 2, i, key=NEVER if i % 2 else KEY) for i in ids],
     )
+    same = [add(7, 202 + i) for i in ids]
+    yield "others in front and behind", [add(7, 200, 3), *same, add(7, 400, 4), add(7, 199)]
     yield "from 100 on", [add(7, 100 + i) for i in ids]
     yield "from 2**32 on", [add(7, 2**32 - 3 + i) for i in ids]
     yield "up to the highest id and beyond", [add(7, 2**63 - count + i) for i in ids]

@@ -193,10 +193,10 @@ class Talk:
                 frames.append(await reader.readexactly(struct.unpack(">i", head)[0]))
                 if until in words(frames[-1], is_answer=True):
                     break
-        told = [
+        heard = [
             f"{by}< {words(f, is_answer=True)} | {len(f)} bytes {zlib.crc32(f):08x}" for f in frames
         ]
-        self.say(*(self._few(told, frames) if in_order else sorted(told)))
+        self.say(*(self._few(heard, frames) if in_order else sorted(heard)))
         if reader.at_eof():
             self.say(f"{by}< the end")
             (await self.clients.pop(by).close())
