@@ -252,6 +252,7 @@ def shuffled(make: Any, count: int) -> Iterator[tuple[str, list[bytes]]]:
         "the second ledger by a wrong key",
         [add(7 + i % 2, i, key=NEVER if i % 2 else KEY) for i in ids],
     )
+    yield "two ledgers unevenly", [add(7 + (i * i % 3 > 0), i) for i in ids]
     same = [add(7, 202 + i) for i in ids]
     yield "others in front and behind", [add(7, 200, 3), *same, add(7, 400, 4), add(7, 199)]
     yield "from 100 on", [add(7, 100 + i) for i in ids]
@@ -273,6 +274,10 @@ async def test_many_adds(
     for ledger in (7, 8):
         read = [make.read(ledger, number) for number in (*range(0, 3 * count, 5), -1)]
         await notes.ask(name, f"reads of {ledger}", *read)
+    await notes.server.fence(7)
+    for words, by_recovery in (("adds to what is fenced", False), ("by recovery", True)):
+        adds = [make.add(7, 500 + i, recovery=by_recovery) for i in range(count)]
+        await notes.ask(name, words, *adds)
     await notes.ask(name, "reads that fall", *[make.read(7, n) for n in (3, 2, 1, 0, 20, 40, 99)])
     assert snapshot(extension_class=Words) == notes.text
 
