@@ -141,9 +141,13 @@ class Notes:
 
 @pytest.fixture
 async def notes(
-    idle_server: ServerLab, caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest
+    idle_server: ServerLab,
+    caplog: pytest.LogCaptureFixture,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Notes]:
-    """A calm bookie that serves; a test's parameter has more settings."""
+    """A bookie that does nothing by itself; a test's parameter has more settings."""
+    monkeypatch.setattr("bookie.server.housekeeping.SPACE_INTERVAL_S", 3600.0)
     idle_server.tree["lease"] = {"seconds": 36000, "confirmSeconds": 3600}
     idle_server.tree["storage"] = {"collectIntervalSeconds": 3600}
     wanted = dict(getattr(request, "param", {}))
@@ -370,7 +374,7 @@ async def test_first_fences(
     monkeypatch.setattr("bookie.server.first_fences.LOOKUPS_MAX", 0)
     await notes.ask("v3", "no lookup may begin", fence[2])
     await notes.ask("v3", "but for one that is fenced", fence[0])
-    monkeypatch.undo()
+    monkeypatch.setattr("bookie.server.first_fences.LOOKUPS_MAX", 256)
     monkeypatch.setattr("bookie.protocol.admission.UNCONFIRMED_FENCES_MAX", 2)
     notes.server.metadata.is_out = True
     for number in (2, 3, 4):
