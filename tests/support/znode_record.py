@@ -463,3 +463,11 @@ def facts(value: Any) -> str:
     if isinstance(value, bytes) and len(value) > SHOWN_MAX:
         return f"{len(value)} bytes"
     return type(value).__name__ if type(value).__repr__ is object.__repr__ else repr(value)
+
+
+def said(make: Callable[[], Any]) -> str:
+    """What is made, or the sentence of the error."""
+    try:
+        return str(make())
+    except Exception as error:
+        return f"! {type(error).__name__}: {error}"

@@ -59,6 +59,7 @@ async def test_a_first_registration_that_is_read_only(
     await znodes.do("it leaves", one.unregister(B1))
     znodes.remove("/available/readonly")
     await znodes.do("writable", one.register(INFO))
+    await znodes.do("it leaves", one.unregister(B1))
     znodes.remove("/available")
     await znodes.do("all", one.bookies())
     assert snapshot(extension_class=Words) == znodes.text

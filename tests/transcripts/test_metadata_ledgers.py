@@ -386,4 +386,12 @@ async def test_listing_ledgers(znodes: ZnodeRecord, snapshot: SnapshotAssertion)
     await znodes.do("a folder may not be read", listed(one))
     znodes.drop("^getchildren /ledgers/21$")
     await znodes.do("a request is lost", listed(one))
+    znodes.put("/999/9999/9999/9999/L9999")
+    await znodes.do("an id beyond all", one.read_ledgers(await listed(one)))
+    znodes.remove("/999")
+    for number in range(40):
+        znodes.hand.create(znodes.at(f"/01/{number:04d}/L0001"), makepath=True)
+    znodes.put("/01/0040")
+    znodes.left_out = r"getchildren \S+"
+    await znodes.do("many folders", listed(one))
     assert snapshot(extension_class=Words) == znodes.text
