@@ -195,22 +195,28 @@ class ZnodeRecord:
         self.hand.delete(self.at(path))
 
     def tree(self) -> dict[str, Stat]:
-        """All znodes of the parent of the root."""
+        """All znodes of the parent of the root; a level of it is asked for at once."""
         found: dict[str, Stat] = {}
         paths = [str(Path(self.root).parent)]
         while paths:
-            path = paths.pop()
-            try:
-                raw, stat = self.hand.get(path)
-                owner = self._owner(stat.ephemeralOwner)
-                acl = self.hand.get_acls(path)[0] if self.has_lists else []
-                found[path] = _data(path, raw), stat.version, f"{owner}{_list(acl)}"
-                paths += [f"{path}/{name}" for name in self.hand.get_children(path)]
-            except NoNodeError:
-                found.pop(path, None)
-            except NoAuthError:
-                found[path] = "shown to nobody else", 0, ""
+            asked = [(path, self._asked_of(path)) for path in paths]
+            paths = []
+            for path, (value, names, acl) in asked:
+                try:
+                    raw, stat = value.get()
+                    owner = self._owner(stat.ephemeralOwner)
+                    shown = _list(acl.get()[0]) if acl is not None else ""
+                    paths += [f"{path}/{name}" for name in names.get()]
+                    found[path] = _data(path, raw), stat.version, f"{owner}{shown}"
+                except NoNodeError:
+                    continue
+                except NoAuthError:
+                    found[path] = "shown to nobody else", 0, ""
         return found
+
+    def _asked_of(self, path: str) -> tuple[Any, Any, Any]:
+        acl = self.hand.get_acls_async(path) if self.has_lists else None
+        return self.hand.get_async(path), self.hand.get_children_async(path), acl
 
     def _owner(self, session_id: int) -> str:
         if not session_id:
