@@ -113,7 +113,9 @@ RAWS = {
     "empty": b"", "another head": b"Bookie\t3\n", "a secret": b"password", "no line": HEAD + b"3",
     "version 0": HEAD + b"0\n", "version 4": HEAD + b"4\n", "version 03": HEAD + b"03\n",
     "v3, no message": HEAD + b"3\n", "v3, no fields": HEAD + b"3\n\x00",
-    "v3, half": HEAD + b"3\n\x05\x08", "v3, no length": HEAD + b"3\n" + b"\xff" * 6,
+    "v3, half": HEAD + b"3\n\x05\x08",
+    "v3, a byte too few": encode_ledger(ledger())[:-1],
+    "v3, no length": HEAD + b"3\n" + b"\xff" * 6,
     "v3, no message at all": HEAD + b"3\n\x02\xff\xff",
     "v3, and more behind": encode_ledger(ledger()) + b"more",
     "v2, closed": HEAD + b"2\n" + TEXT + END + b"state: CLOSED",
@@ -121,6 +123,11 @@ RAWS = {
     "v2, full": HEAD + b"2\n" + TEXT + END + b'state: CLOSED digestType: HMAC password: "p" '
     b'ackQuorumSize: 1 ctime: 5 cToken: 6 customMetadata { key: "k" value: "v" }',
     "v2, a password without a digest": HEAD + b"2\n" + TEXT + END + b'state: OPEN password: "p"',
+    "v2, more bookies than writes": HEAD + b"2\n" + TEXT.replace(b"Size: 1 l", b"Size: 2 l")
+    .replace(b'"a" ', b'"a" ensembleMember: "b" ') + END + b"state: OPEN",
+    "v2, a long ledger": HEAD + b"2\n" + TEXT.replace(b"9", b"9000000000000000000") + END
+    + b"state: CLOSED",
+    "v1, the first fragment names a blank": HEAD + b"1\n1\n1\n0\n0\ta b\n5\ta\n",
     "v2, no state": HEAD + b"2\n" + TEXT + END,
     "v2, fewer writes than acks": HEAD + b"2\n" + TEXT + END + b"state: OPEN ackQuorumSize: 2",
     "v2, a name with a blank": HEAD + b"2\n" + TEXT.replace(b'"a"', b'"a b"') + END
@@ -135,6 +142,8 @@ RAWS = {
     "v1, open": HEAD + b"1\n2\n3\n0\n0\ta\tb\tc\n5\ta\tb\td\n",
     "v1, closed": HEAD + b"1\n2\n3\n70\n0\ta\tb\tc\n4\tCLOSED",
     "v1, in recovery": HEAD + b"1\n2\n3\n70\n0\ta\tb\tc\n-102\tCLOSED",
+    "v1, too many entries": HEAD + b"1\n1\n1\n0\n0\ta\n4611686018427387904\tCLOSED",
+    "v1, closed and empty": HEAD + b"1\n2\n3\n0\n0\ta\tb\tc\n-1\tCLOSED",
     "v1, closed, and more behind": HEAD + b"1\n1\n1\n0\n0\ta\n4\tCLOSED\n9\tb\n",
     "v1, open with a length": HEAD + b"1\n1\n1\n8\n0\ta\n",
     "v1, two lines": HEAD + b"1\n1\n1\n", "v1, words": HEAD + b"1\na\nb\nc\n0\ta\n",
