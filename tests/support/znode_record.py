@@ -63,7 +63,7 @@ class Bend:
     """What becomes of the next `times` requests that `pattern` finds, behind `skip` of them."""
 
     pattern: str
-    does: Callable[["Bend", Any, Any, Any, Asked], None]
+    does: Callable[..., None]
     argument: Any = None
     times: int = 1
     skip: int = 0
@@ -145,11 +145,11 @@ class ZnodeRecord:
 
     def tell(self, *ends: str) -> None:
         """Write down what was asked since, and what is other in the tree."""
-        shown = [self._named(str(one)) for one in _folded(self._asked)]
-        kept = [line for line in shown if not re.fullmatch(f"[A-Z]  {self.left_out}", line)]
+        asked = [self._named(str(one)) for one in _folded(self._asked)]
+        kept = [line for line in asked if not re.fullmatch(f"[A-Z]  {self.left_out}", line)]
         self.lines += kept
-        if len(kept) < len(shown):
-            self.lines.append(f"   and {len(shown) - len(kept)} requests to read")
+        if len(kept) < len(asked):
+            self.lines.append(f"   and {len(asked) - len(kept)} requests to read")
         self._asked.clear()
         self.lines += [self._named(end) for end in ends]
         now = self.tree()
@@ -266,7 +266,7 @@ class ZnodeRecord:
                     bend.times -= 1
                     if not bend.times:
                         self._bends.remove(bend)
-                    return bend.does(self, bend, client, request, result, asked)  # type: ignore
+                    return bend.does(self, bend, client, request, result, asked)
         return self._send(client, request, result)
 
     def _ended(self, asked: Asked, request: Any, ended: Any) -> None:
@@ -468,7 +468,8 @@ def facts(value: Any) -> str:
         return f"{type(value).__name__}: {value}"
     if isinstance(value, bytes) and len(value) > SHOWN_MAX:
         return f"{len(value)} bytes"
-    return type(value).__name__ if type(value).__repr__ is object.__repr__ else repr(value)
+    is_plain = not repr(value).startswith("<bookie.")
+    return repr(value) if is_plain else type(value).__name__
 
 
 def said(make: Callable[[], Any]) -> str:

@@ -62,8 +62,10 @@ def table(rows: Iterable[Row]) -> str:
     return "".join(f"{name}\n    {said(make)}\n" for name, make in rows)
 
 
-def ledger(fragments: tuple[Fragment, ...] = ONE, *quorums: int, **more: Any) -> LedgerMetadata:
-    return LedgerMetadata(LedgerId(5), *(quorums or (1, 1, 1)), fragments, **more)
+def ledger(
+    fragments: tuple[Fragment, ...] = ONE, size: int = 1, write: int = 1, ack: int = 1, **more: Any
+) -> LedgerMetadata:
+    return LedgerMetadata(LedgerId(5), size, write, ack, fragments, **more)
 
 
 FULL: dict[str, Any] = {
@@ -203,16 +205,16 @@ def test_boots(snapshot: SnapshotAssertion) -> None:
         StoredBoot(7, is_bare=True),
     )
     whole = json.loads(encode_boot(boots[1]))
-    changed = [
-        {name: value} for name, values in {
-            "epoch": (-1, 1.0, True, "1", None), "generation": (-1, "x"), "served": (-1, None),
-            "nonce": (5, None), "rolledBack": (0, []), "more": (1,),
-            "lease": (-1, 0, True, "75", None, 1e400),
-        }.items() for value in values
-    ]  # fmt: skip
+    others: dict[str, tuple[Any, ...]] = {
+        "epoch": (-1, 1.0, True, "1", None), "generation": (-1, "x"), "served": (-1, None),
+        "nonce": (5, None), "rolledBack": (0, []), "more": (1,),
+        "lease": (-1, 0, True, "75", None, 1e400),
+    }  # fmt: skip
+    changed = [{name: value} for name, values in others.items() for value in values]
     raws = [json.dumps(whole | one).encode() for one in changed]
     raws += [json.dumps({k: v for k, v in whole.items() if k != name}).encode() for name in whole]
     raws += [
+        encode_boot(boots[1]).replace(b"75", b"1e400"),
         b"7",
         b"0",
         b"-7",

@@ -1,9 +1,13 @@
 """What is made round ZooKeeper: a server's files and command line, Java, logins, URLs, sessions."""
 
 import hashlib
+import importlib
+import importlib.util
 import os
 import re
 import stat
+import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -13,6 +17,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from bookie.errors import SettingsError, UnavailableError
 from bookie.hosts import loopback
 from bookie.metadata import embedded, java, opening, pausing, renewal, rewriting, server
 from bookie.metadata.embedded_settings import (
@@ -31,6 +36,12 @@ from bookie.metadata.store import Versioned
 from bookie.metadata.zookeeper import ZooKeeperStore
 from bookie.tls.principals import Role
 from click.testing import CliRunner
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 from syrupy.assertion import SnapshotAssertion
 from tls_fleet import TlsFleet
 from transcripts import Words
@@ -120,6 +131,14 @@ def test_a_servers_credentials(snapshot: SnapshotAssertion, tmp_path: Path) -> N
         now = [hashlib.sha256(path.read_bytes()).digest() for path in sorted(stores.iterdir())]
         lines.append(f"as before: {now == before}")
         fleet.folder(Role.ZOOKEEPER)
+    one = load_pem_private_key(key.read_bytes(), None)
+    own = one.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+    key.write_bytes(own)
+    lines.append(said(lambda: write_stores(key.parent, stores)))
+    fleet.folder(Role.ZOOKEEPER)
+    key.write_bytes(key.read_bytes().rstrip())
+    write_stores(key.parent, stores)
+    lines.append(str((stores / "keystore.pem").read_bytes().count(b"-----\n-----BEGIN CERT")))
     both = fleet.authority.pem + b"a word between\n" + other.pem
     write_stores(fleet.folder(Role.ZOOKEEPER, trusting=both), stores)
     (stores / ".keystore.pem.new").write_text("half")
@@ -164,8 +183,8 @@ def test_java(snapshot: SnapshotAssertion, tmp_path: Path, monkeypatch: pytest.M
         monkeypatch.setenv("PATH", f"{tmp_path / path / 'bin'}:/nowhere" if path else "/nowhere")
         lines.append(f"JAVA_HOME {home}, PATH {path}: {said(java.find_java)}")
     wheel = SimpleNamespace(JAVA_HOME=str(tmp_path / "new"))
-    monkeypatch.setattr(java.importlib.util, "find_spec", lambda _name: wheel)
-    monkeypatch.setattr(java.importlib, "import_module", lambda _name: wheel)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: wheel)
+    monkeypatch.setattr(importlib, "import_module", lambda _name: wheel)
     lines += [f"a wheel: {said(java.find_java)}", ""]
     assert snapshot(extension_class=Words) == without("\n".join(lines), tmp_path)
 
@@ -173,10 +192,10 @@ def test_java(snapshot: SnapshotAssertion, tmp_path: Path, monkeypatch: pytest.M
 def test_jars(snapshot: SnapshotAssertion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = []
     for spec in (None, SimpleNamespace(submodule_search_locations=[])):
-        monkeypatch.setattr(embedded.importlib.util, "find_spec", lambda _n, one=spec: one)
+        monkeypatch.setattr(importlib.util, "find_spec", lambda _n, one=spec: one)
         lines.append(said(embedded.find_jars))
     spec = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
-    monkeypatch.setattr(embedded.importlib.util, "find_spec", lambda _n: spec)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _n: spec)
     jars = tmp_path / "jars"
     jars.mkdir()
     names = [name.replace("*", "1.0") for name in embedded.JARS]
@@ -219,8 +238,8 @@ def test_the_program_of_a_container(
     monkeypatch.setenv("BOOKIE_TLS__MODE", "Accepted")
     made.append(CliRunner().invoke(server.main, ["--directory", "DATA"]).exit_code)
     for error in (
-        embedded.SettingsError("settings"),
-        embedded.UnavailableError("away"),
+        SettingsError("settings"),
+        UnavailableError("away"),
         OSError(1, "os"),
     ):
         failing = Mock(side_effect=error)
@@ -281,10 +300,11 @@ def test_renewal(
     stores.mkdir()
     lines: list[str] = []
     written: list[str] = []
-    real = renewal.write_stores
 
     def write(credentials: Path, target: Path) -> None:
-        real(credentials, target)
+        if name[0] == "the disk is full":
+            raise OSError(28, "No space left on device")
+        write_stores(credentials, target)
         written.append("written")
 
     def change(name: str, act: Callable[[], object]) -> None:
@@ -296,9 +316,12 @@ def test_renewal(
     change("renewed", lambda: fleet.folder(Role.ZOOKEEPER))
     change("broken", lambda: (folder / "tls.key").write_text("no key"))
     change("still broken", lambda: None)
-    change("otherwise broken", lambda: (folder / "ca.crt").unlink())
     change("right", lambda: fleet.folder(Role.ZOOKEEPER))
     change("broken again", lambda: (folder / "tls.key").write_text("no key"))
+    change("otherwise broken", lambda: (folder / "ca.crt").unlink())
+    change("the disk is full", lambda: fleet.folder(Role.ZOOKEEPER))
+    change("there is room", lambda: None)
+    change("nothing new again", lambda: None)
 
     def sleep(seconds: float) -> None:
         said_now = without(capsys.readouterr().err, tmp_path).strip()
@@ -314,11 +337,11 @@ def test_renewal(
 
     name = [""]
     monkeypatch.setattr(renewal, "write_stores", write)
-    monkeypatch.setattr(renewal.time, "sleep", sleep)
+    monkeypatch.setattr(time, "sleep", sleep)
     monkeypatch.setattr(renewal, "_is_alive", alive)
     renewal.renew(folder, stores, 77)
     called: list[str] = []
-    monkeypatch.setattr(renewal.subprocess, "Popen", lambda w, **o: called.append(f"{w[1:]} {o}"))
+    monkeypatch.setattr(subprocess, "Popen", lambda w, **o: called.append(f"{w[1:]} {o}"))
     renewal.start(Path("/tls"), Path("/stores"), of=77)
     assert snapshot(extension_class=Words) == "\n".join([*lines, *called, ""])
 
@@ -363,6 +386,8 @@ URLS = (
     "zk://h:65535/l",
     "zk://h:65536/l",
     "zk://h:0/l",
+    "zk://h:1,i:0/l",
+    "zk://h:65536,i:1/l",
     "zk://h:2181",
     "zk://h:2181/",
     "zk://h/l",
