@@ -251,6 +251,12 @@ def test_the_program_of_a_container(
     assert snapshot(extension_class=Words) == "\n".join([*shown, ""])
 
 
+def is_lock(descriptor: int) -> bool:
+    """True for the descriptor of a server's lock."""
+    path = Path(f"/proc/self/fd/{descriptor}")
+    return path.is_symlink() and os.readlink(path).endswith("/lock")
+
+
 def test_becoming_the_server(
     snapshot: SnapshotAssertion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,6 +270,8 @@ def test_becoming_the_server(
 
     def execute(program: str, command: list[str], environment: dict[str, str]) -> None:
         locale = environment["LC_ALL"]
+        kept = [one for one in range(3, 64) if is_lock(one) and os.get_inheritable(one)]
+        done.append(f"locks that it keeps: {len(kept)}")
         done.append(f"{program} {' '.join(command)} {locale} {len(environment) - len(os.environ)}")
 
     def begin(credentials: Path, stores: Path, *, of: int) -> None:
