@@ -260,7 +260,7 @@ class ZnodeRecord:
         self._asked.append(asked)
         result.rawlink(lambda ended: self._ended(asked, request, ended))
         for bend in self._bends:
-            if re.search(bend.pattern, self._named(asked.words)):
+            if re.search(bend.pattern, self._placed(asked.words)):
                 bend.skip -= 1
                 if bend.skip < 0:
                     bend.times -= 1
@@ -299,7 +299,7 @@ class ZnodeRecord:
     async def until(self, pattern: str, *, count: int = 1) -> None:
         """Wait until so many requests of this kind are answered, of a task in the background."""
         async with asyncio.timeout(WAIT_S):
-            while sum(bool(re.search(pattern, self._named(str(a)))) for a in self._asked) < count:
+            while sum(bool(re.search(pattern, self._placed(str(a)))) for a in self._asked) < count:
                 self._news.clear()
                 await self._news.wait()
         await self.quiet()
@@ -307,13 +307,15 @@ class ZnodeRecord:
     def _named(self, text: str) -> str:
         """The text without what differs between any two runs: the root's number, the server's
         port, the test's folder, instance ids, moments."""
+        text = UUID.sub(lambda found: self._name(found[0], "INSTANCE-"), self._placed(text))
+        text = re.sub(r"\b1[6-9]\d{11}\b", "MS", text)
+        return LONG.sub(self._once, text)
+
+    def _placed(self, text: str) -> str:
         above = re.escape(str(Path(self.root).parent))
         text = re.sub(rf"{above}\b", "/ABOVE", re.sub(rf"{above}/", "/", text))
         text = text.replace(self.address, "ZK:PORT")
-        text = text.replace(self.folder, "FOLDER") if self.folder else text
-        text = UUID.sub(lambda found: self._name(found[0], "INSTANCE-"), text)
-        text = re.sub(r"\b1[6-9]\d{11}\b", "MS", text)
-        return LONG.sub(self._once, text)
+        return text.replace(self.folder, "FOLDER") if self.folder else text
 
     def _name(self, found: str, kind: str) -> str:
         known = sum(name.startswith(kind) for name in self._names_given.values())

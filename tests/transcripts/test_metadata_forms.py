@@ -440,6 +440,8 @@ def test_requests_that_kazoo_does_not_know(snapshot: SnapshotAssertion) -> None:
         ("too few", lambda: MultiRead(["/"] * 2).deserialize(data + end, 0)),
         ("too many", lambda: MultiRead(["/"]).deserialize(data + gone + end, 0)),
         ("whoami", lambda: f"{Whoami.type} {Whoami().serialize()!r}"),
+        ("a name without an id", lambda: facts(Whoami().deserialize(
+            b"\0\0\0\2" + text("ip") + b"\xff\xff\xff\xff" + text("x509") + text("CN"), 0))),
         ("nobody", lambda: facts(Whoami().deserialize(bytes(4), 0))),
         ("two", lambda: facts(Whoami().deserialize(
             b"x\0\0\0\2" + text("ip") + text("1.2.3.4") + text("x509") + b"\xff\xff\xff\xff", 1))),
