@@ -87,6 +87,9 @@ async def test_registrations_that_somebody_left(
             znodes._asked.clear()
             if znodes.hand.exists(znodes.at(f"/available{place}/{B1}")):
                 znodes.remove(f"/available{place}/{B1}")
+    znodes.put(f"/available/{B1}", b"", ephemeral=True)
+    await znodes.do("a rival", one.register(INFO))
+    await znodes.do("who gives up leaves it", one.unregister(B1))
     assert snapshot(extension_class=Words) == znodes.text
 
 
