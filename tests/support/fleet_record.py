@@ -18,7 +18,7 @@ from typing import Any, Final
 import yaml
 from bookie.errors import FrameError
 from bookie.frames.build import build_run
-from bookie.frames.entry import DigestType, EntryCodec
+from bookie.frames.entry import DigestType, EntryCodec, master_key
 from bookie.frames.frame import parse_run
 from bookie.ids import EntryId, LedgerId
 from bookie.metadata.store import BookieInfo, Versioned
@@ -34,6 +34,7 @@ from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.identity import Identity
 from bookie.wire.native import (
     ENVELOPE,
+    FLAG_FENCE,
     Envelope,
     LacReply,
     LacRequest,
@@ -140,6 +141,8 @@ class Record:
         """What was asked of the metadata store -> the last answer."""
         self.is_quiet = False
         """While it is, nothing is written down."""
+        self.shows_messages = True
+        """Whether messages of the native wire are written down."""
         self.moment = 0
 
     def note(self, text: str) -> None:
@@ -172,11 +175,13 @@ class Record:
 
     def heard(self, bookie: str, connection: int, message: bytes) -> None:
         asker = self._askers.get(connection, "?")
-        self.note(f"{asker}/{connection} > {bookie}: {_request(parse_envelope(message))}")
+        if self.shows_messages:
+            self.note(f"{asker}/{connection} > {bookie}: {_request(parse_envelope(message))}")
 
     def said(self, bookie: str, connection: int, message: bytes) -> None:
         asker = self._askers.get(connection, "?")
-        self.note(f"{bookie} > {asker}/{connection}: {_reply(parse_envelope(message))}")
+        if self.shows_messages:
+            self.note(f"{bookie} > {asker}/{connection}: {_reply(parse_envelope(message))}")
 
     def answered(self, client: str, connection: int, message: bytes) -> None:
         """What was said is written down already."""
@@ -342,6 +347,10 @@ for _name in (
     setattr(RecordedStore, _name, _recorded(_name))
 
 
+KEY: Final = master_key(b"secret")
+"""Of the ledgers of `fleet_story`."""
+
+
 class Line(asyncio.BufferedProtocol):
     """A native connection by hand: it sends whatever a story gives it, and keeps the answers."""
 
@@ -375,6 +384,26 @@ class Line(asyncio.BufferedProtocol):
         self._waiting[self._asked] = found
         self.transport.write(ENVELOPE.pack(len(body), op, flags, 0, self._asked) + body)
         return found
+
+    def add(
+        self, ledger_id: int, first: int, count: int = 1, *, key: bytes | None = None, **frame: Any
+    ) -> "asyncio.Future[str]":
+        """Adds a run (see `frame_of`)."""
+        run = frame_of(LedgerId(ledger_id), first, count, **frame)
+        return self.ask(Op.ADD_RUN, (KEY if key is None else key) + run)
+
+    def read(
+        self, ledger_id: int, first: int, last: int, *, size: int = 1 << 20, fence: bool = False
+    ) -> "asyncio.Future[str]":
+        request = ReadRequest(LedgerId(ledger_id), EntryId(first), EntryId(last), size, KEY)
+        return self.ask(Op.READ, request.encode(), flags=FLAG_FENCE * fence)
+
+    def of_lac(
+        self, op: Op, ledger_id: int, lac: int = -1, timeout_ms: int = 50, *, fence: bool = False
+    ) -> "asyncio.Future[str]":
+        """READ_LAC, WRITE_LAC, WAIT_LAC or FORCE."""
+        request = LacRequest(LedgerId(ledger_id), KEY, EntryId(lac), timeout_ms)
+        return self.ask(op, request.encode(), flags=FLAG_FENCE * fence)
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport

@@ -34,7 +34,7 @@ from bookie.testing.simulation.network import Network, Weather
 from bookie.testing.simulation.plan import Scale
 from bookie.testing.simulation.process import Process
 from bookie.testing.simulation.surroundings import EPOCH_S, replaced
-from fleet_record import HeardPort, Record, RecordedStore, lines_of, shown
+from fleet_record import HeardPort, Line, Record, RecordedStore, lines_of, shown
 from fleet_state import state_of, store_of
 
 Result = TypeVar("Result")
@@ -80,6 +80,8 @@ class Means:
     admin: AdminSettings = field(default_factory=AdminSettings)
     shows_disk: bool = False
     """Whether operations on disks are written down."""
+    shows_messages: bool = True
+    """Whether messages of the native wire are written down."""
     level: int = logging.INFO
     """Logged lines below this level are left out."""
 
@@ -117,6 +119,7 @@ class Fleet:
         self.cluster = MemoryCluster()
         self.weather = StoreWeather(latency_s=0.0)
         self.record = network.record
+        self.record.shows_messages = means.shows_messages
         self._scale = Scale(
             mode=means.mode, ledger_dirs=means.ledger_dirs, latency_s=LATENCY_S, lease_s=3600.0
         )
@@ -186,6 +189,24 @@ class Fleet:
         made = Cluster(store, BookiePool(store, settings=self.means.client.pool), control)
         self._open.append(made)
         return made
+
+    def services(self, name: str) -> Any:
+        """The parts of a serving bookie (`server.control.BookieServices`)."""
+        bookie = self.bookies[name].bookie
+        assert bookie is not None
+        return bookie.control.serving
+
+    async def at(self, name: str, work: Coroutine[Any, Any, Result]) -> Result:
+        """Work that the bookie's own process does."""
+        process = self.bookies[name].process
+        assert process is not None
+        return await process.spawn(work)
+
+    async def line(self, name: str) -> Line:
+        """A native connection by hand, which has greeted the bookie."""
+        bookie = self.bookies[name].bookie
+        assert bookie is not None
+        return await Line.to(name, bookie.state.identity)
 
     # What happens
     def note(self, text: str) -> None:

@@ -11,20 +11,18 @@ from functools import partial
 from typing import Any, Final
 
 import pytest
-from bookie.frames.entry import master_key
 from bookie.frames.frame import FLAG_RECOVERY
 from bookie.ids import EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
 from bookie.server.marks import LossRequest
 from bookie.wire.native import FLAG_FENCE, LacRequest, Op, ReadRequest
-from fleet_record import Line, frame_of, shown
+from fleet_record import KEY, Line, frame_of, shown
 from fleet_state import state_of
 from fleet_story import Fleet, told
 from syrupy.assertion import SnapshotAssertion
 from transcripts import Words
 
 NAME: Final = "bookie-0"
-KEY: Final = master_key(b"secret")
 WRONG: Final = b"?" * 20
 REQUESTS: Final[dict[str, tuple[Op, int]]] = {
     "add": (Op.ADD_RUN, 0),
@@ -50,22 +48,15 @@ def body_of(name: str, ledger_id: LedgerId, key: bytes = KEY) -> bytes:
     return LacRequest(ledger_id, key, EntryId(1), 50).encode()
 
 
-async def line_to(fleet: Fleet, name: str = NAME) -> Line:
-    bookie = fleet.bookies[name].bookie
-    assert bookie is not None
-    return await Line.to(name, bookie.state.identity)
-
-
 async def written(
     fleet: Fleet, line: Line, *, fenced: bool = False, is_wrong: bool = False, **more: Any
 ) -> LedgerId:
     """A ledger with entries 0 and 1, whose writer knows that 0 is acknowledged."""
     ledger_id = await fleet.ledger(NAME, ack=1, **more)
     for number in (0, 1):
-        run = frame_of(ledger_id, number, lac=number - 1, is_wrong=is_wrong)
-        await line.ask(Op.ADD_RUN, KEY + run)
+        await line.add(ledger_id, number, lac=number - 1, is_wrong=is_wrong)
     if fenced:
-        await line.ask(Op.READ_LAC, LacRequest(ledger_id, KEY).encode(), flags=FLAG_FENCE)
+        await line.of_lac(Op.READ_LAC, ledger_id, fence=True)
     return ledger_id
 
 
@@ -80,14 +71,14 @@ async def made_up(fleet: Fleet, _line: Line) -> LedgerId:
 
 async def lac_alone(fleet: Fleet, line: Line) -> LedgerId:
     ledger_id = await fleet.ledger(NAME, ack=1)
-    await line.ask(Op.WRITE_LAC, LacRequest(ledger_id, KEY, EntryId(7)).encode())
+    await line.of_lac(Op.WRITE_LAC, ledger_id, 7)
     return ledger_id
 
 
 async def rejected(fleet: Fleet, line: Line) -> LedgerId:
     ledger_id = await written(fleet, line, is_wrong=True)
     entries = EntrySet.from_ranges([(1, 1)])
-    await at(fleet, services(fleet).marks.recheck(ledger_id, entries))
+    await fleet.at(NAME, fleet.services(NAME).marks.recheck(ledger_id, entries))
     return ledger_id
 
 
@@ -95,7 +86,7 @@ async def lost(fleet: Fleet, line: Line) -> LedgerId:
     ledger_id = await written(fleet, line, closed_at=2)
     entries = EntrySet.from_ranges([(2, 2)])
     wish = LossRequest(ledger_id, entries, False, "gone", frozenset((NAME,)))
-    assert not await at(fleet, services(fleet).marks.record_loss(wish))
+    assert not await fleet.at(NAME, fleet.services(NAME).marks.record_loss(wish))
     return ledger_id
 
 
@@ -119,31 +110,18 @@ AFTER: Final[dict[str, Make]] = {
 }
 
 
-def services(fleet: Fleet) -> Any:
-    bookie = fleet.bookies[NAME].bookie
-    assert bookie is not None
-    return bookie.control.serving
-
-
-async def at(fleet: Fleet, work: Any) -> Any:
-    """Done by the bookie's own process."""
-    process = fleet.bookies[NAME].process
-    assert process is not None
-    return await process.spawn(work)
-
-
 async def delete(fleet: Fleet, ledger_ids: Sequence[LedgerId]) -> None:
     """They are deleted from the metadata store, and collected."""
     store = fleet.stores["client"]
     for ledger_id in ledger_ids:
         await store.delete_ledger(ledger_id)
     for _look in range(2):
-        await at(fleet, services(fleet).collector.run_pass())
+        await fleet.at(NAME, fleet.services(NAME).collector.run_pass())
         await asyncio.sleep(0.2)
 
 
 def facts(fleet: Fleet, ledger_id: LedgerId) -> dict[str, str]:
-    storage = services(fleet).booted.storage
+    storage = fleet.services(NAME).booted.storage
     return {
         "record": shown(storage.record(ledger_id)),
         "held": shown(storage.held(ledger_id)),
@@ -180,11 +158,11 @@ class Table:
     async def prepare(self, fleet: Fleet) -> Line:
         with fleet.quiet():
             await fleet.begin()
-            await self._make(fleet, await line_to(fleet), BEFORE)
-            await at(fleet, services(fleet).marks.flush())
+            await self._make(fleet, await fleet.line(NAME), BEFORE)
+            await fleet.at(NAME, fleet.services(NAME).marks.flush())
             self._crash(fleet)
             await fleet.start()
-            line = await line_to(fleet)
+            line = await fleet.line(NAME)
             await self._make(fleet, line, AFTER)
             await delete(fleet, self._made["deleted"])
         return line
@@ -211,7 +189,7 @@ async def _serving(_fleet: Fleet) -> None:
 
 
 async def _read_only(fleet: Fleet) -> None:
-    await at(fleet, fleet.bookies[NAME].bookie.control.set_read_only(True))
+    await fleet.at(NAME, fleet.bookies[NAME].bookie.control.set_read_only(True))
 
 
 async def _lease_over(fleet: Fleet) -> None:
