@@ -315,6 +315,13 @@ class Fleet:
             for line in state_of(self.bookies[name]):
                 self.record.note(line)
 
+    def say_figures(self, *names: str) -> None:
+        """Of the state, figures alone."""
+        for name in names or self.bookies:
+            for line in state_of(self.bookies[name]):
+                if line.startswith(f"{name} figure"):
+                    self.record.note(line)
+
     def say_store(self) -> None:
         """All that the metadata store holds."""
         for line in store_of(self.cluster):

@@ -17,7 +17,6 @@ from bookie.protocol.availability import EntrySet
 from bookie.server.marks import LossRequest
 from bookie.wire.native import FLAG_FENCE, LacRequest, Op, ReadRequest
 from fleet_record import KEY, Line, frame_of, shown
-from fleet_state import state_of
 from fleet_story import Fleet, told
 from syrupy.assertion import SnapshotAssertion
 from transcripts import Words
@@ -217,9 +216,7 @@ def test_every_request_of_every_ledger(case: str, snapshot: SnapshotAssertion) -
         with fleet.quiet():
             await state(fleet)
         await table.fill(fleet, line)
-        for sample in state_of(fleet.bookies[NAME]):
-            if "figure" in sample:
-                fleet.record.note(sample)
+        fleet.say_figures(NAME)
 
     settings: dict[str, Any] = {"storage": {"collectGraceSeconds": 0.1, "collectBrakeFrom": 1000}}
     if state is _lease_over:
