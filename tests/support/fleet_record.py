@@ -255,7 +255,7 @@ class HeardPort:
         self._who, self._caller = target.partition(":")[0], caller
 
     async def answer(self, method: str, request: bytes, metadata: Any) -> Any:
-        message = _REQUESTS[method].FromString(request)
+        message = REQUESTS[method].FromString(request)
         self._record.note(f"{self._caller} > {self._who}: {method} {_line(message)}".rstrip())
         found = await self._port.answer(method, request, metadata)
         if isinstance(found, tuple):
@@ -287,7 +287,7 @@ def _part(name: str, value: Any) -> str:
 
 
 _SERVICE: Final = pb.DESCRIPTOR.services_by_name["BookieAdmin"]
-_REQUESTS: Final = {one.name: getattr(pb, one.input_type.name) for one in _SERVICE.methods}
+REQUESTS: Final = {one.name: getattr(pb, one.input_type.name) for one in _SERVICE.methods}
 _REPLIES: Final = {one.name: getattr(pb, one.output_type.name) for one in _SERVICE.methods}
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
+import grpc
 from bookie.client.bookkeeper_client import Client, ClientSettings
 from bookie.client.pool import BookiePool
 from bookie.client.writer import LedgerWriter
@@ -34,7 +35,8 @@ from bookie.testing.simulation.network import Network, Weather
 from bookie.testing.simulation.plan import Scale
 from bookie.testing.simulation.process import Process
 from bookie.testing.simulation.surroundings import EPOCH_S, replaced
-from fleet_record import HeardPort, Line, Record, RecordedStore, lines_of, shown
+from bookie.wire.identity import Identity
+from fleet_record import REQUESTS, HeardPort, Line, Record, RecordedStore, lines_of, shown
 from fleet_state import state_of, store_of
 
 Result = TypeVar("Result")
@@ -201,6 +203,23 @@ class Fleet:
         process = self.bookies[name].process
         assert process is not None
         return await process.spawn(work)
+
+    async def ask(
+        self, name: str, method: str, *, meant: Identity | str | None = "now", **request: Any
+    ) -> Any:
+        """A call of the control plane, by hand: the reply, or None. It is written down."""
+        bookie = self.bookies[name].bookie
+        if meant == "now" and bookie is not None:
+            meant = bookie.control.identity()
+        _channel, stub = dial(self.network)(f"{name}:3183", name)
+        metadata = meant.to_metadata() if isinstance(meant, Identity) else ()
+        try:
+            message = REQUESTS[method](**request)
+            return await getattr(stub, method)(message, timeout=PATIENCE_S, metadata=metadata)
+        except grpc.aio.AioRpcError as error:
+            if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+                self.record.note(f"= {method}: {error.code().name} {error.details()}")
+            return None
 
     async def line(self, name: str) -> Line:
         """A native connection by hand, which has greeted the bookie."""
