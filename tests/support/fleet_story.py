@@ -130,6 +130,8 @@ class Fleet:
         self.stores: dict[str, SimStore] = {}
         """The sessions of clients, by process."""
         self._open: list[Client | Cluster] = []
+        self.refusals: list[str] = []
+        """Of calls of the control plane, by hand."""
 
     # Who is there
     def _bookie(self, name: str) -> _Bookie:
@@ -217,8 +219,9 @@ class Fleet:
             message = REQUESTS[method](**request)
             return await getattr(stub, method)(message, timeout=PATIENCE_S, metadata=metadata)
         except grpc.aio.AioRpcError as error:
-            if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
-                self.record.note(f"= {method}: {error.code().name} {error.details()}")
+            self.refusals.append(f"{error.code().name} {error.details()}")
+            if "[Errno" in self.refusals[-1] or error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                self.record.note(f"= {method}: {self.refusals[-1]}")
             return None
 
     async def line(self, name: str) -> Line:
