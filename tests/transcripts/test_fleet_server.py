@@ -141,6 +141,7 @@ async def _long_polls(fleet: Fleet) -> None:
     fleet.say_state()
     other.transport.abort()
     await asyncio.sleep(0.1)
+    fleet.say_figures()
     await fleet.seen("an add", line.add(ledger_id, 2, lac=0))
     await fleet.seen("an add", line.add(ledger_id, 3, lac=1))
     await asyncio.sleep(0.1)

@@ -141,13 +141,48 @@ def test_replies_that_nobody_takes(snapshot: SnapshotAssertion) -> None:
     )
 
 
+async def _no_room(fleet: Fleet) -> None:
+    await fleet.begin()
+    ledger_id = await _large(fleet, await fleet.line(NAME))
+    fleet.note("two clients take nothing, and hold nearly all room; three others read")
+    slow = [await fleet.line(NAME) for _ in range(2)]
+    others = [await fleet.spawn("other", fleet.line(NAME)) for _ in range(3)]
+    fleet.network.lags[NAME, "client"] = 40.0
+    untaken = [one.read(ledger_id, 0, 39) for one in slow for _ in range(9)]
+    await asyncio.sleep(0.1)
+    fleet.say_figures()
+    asked = [one.read(ledger_id, 0, 0, size=1) for one in others for _ in range(18)]
+    asked += [one.of_lac(Op.FORCE, ledger_id) for one in others]
+    work = asyncio.ensure_future(all_of(fleet, "read", asked))
+    await asyncio.sleep(0.005)
+    fleet.say_figures()
+    others[1].transport.abort()
+    await asyncio.sleep(1)
+    fleet.say_figures()
+    fleet.note("a long read waits for them: they are cut off sooner than else")
+    await work
+    await all_of(fleet, "long read", [others[0].read(ledger_id, 0, 39)])
+    await asyncio.gather(*untaken)
+    await asyncio.sleep(2)
+    await all_of(fleet, "read", [others[0].read(ledger_id, 0, 39) for _ in range(9)])
+    await asyncio.sleep(2)
+    fleet.say_figures()
+
+
+def test_room_that_others_hold(snapshot: SnapshotAssertion) -> None:
+    settings = {"limits": {"replyBytes": 16 * MIB, "replyBytesPerConnection": 8 * MIB}}
+    assert snapshot(extension_class=Words) == told(
+        _no_room, bookies=1, shows_messages=False, settings=settings
+    )
+
+
 # Sleep
 async def _sleeps(fleet: Fleet) -> None:
     await fleet.begin()
     line = await fleet.line(NAME)
     with fleet.quiet():
-        ids = [await fleet.ledger(NAME, ack=1) for _ in range(3)]
-        for ledger_id in ids[:2]:
+        ids = [await fleet.ledger(NAME, ack=1) for _ in range(6)]
+        for ledger_id in (*ids[:2], *ids[3:]):
             await line.add(ledger_id, 0, 2)
     for seconds in (2, 7):
         fleet.note(f"it sleeps for {seconds} s, and requests come meanwhile")
@@ -161,13 +196,13 @@ async def _sleeps(fleet: Fleet) -> None:
         await work
         await asyncio.sleep(2)
         await fleet.seen("an add", line.add(ids[0], 3))
-    fleet.note("it sleeps in the middle of a read, an add and a fence")
+    fleet.note("it sleeps in the middle of reads, an add, fences and a long poll")
     asked = [
-        line.read(ids[0], 0, 5),
-        line.add(ids[2], 0),
-        line.of_lac(Op.READ_LAC, ids[0], fence=True),
-    ]
-    asked += [line.of_lac(Op.FORCE, ids[0]), line.of_lac(Op.WAIT_LAC, ids[0], 7, 3000)]
+        line.read(ids[0], 0, 5), line.add(ids[2], 0), line.of_lac(Op.READ_LAC, ids[0], fence=True),
+        line.of_lac(Op.WAIT_LAC, ids[0], 7, 3000), line.of_lac(Op.READ_LAC, ids[3], fence=True),
+        line.read(ids[4], 0, 5, fence=True), line.of_lac(Op.WRITE_LAC, ids[5], 0),
+        line.of_lac(Op.FORCE, ids[0]), line.add(ids[5], 2),
+    ]  # fmt: skip
     work = asyncio.ensure_future(all_of(fleet, "answer", asked))
     await asyncio.sleep(0.0015)
     fleet.bookies[NAME].sleep()
@@ -175,11 +210,12 @@ async def _sleeps(fleet: Fleet) -> None:
     fleet.bookies[NAME].wake()
     await work
     await asyncio.sleep(2)
+    await all_of(fleet, "read", [line.read(ids[n], 0, 5) for n in range(4)])
     fleet.say_state()
 
 
 def test_a_bookie_that_sleeps(snapshot: SnapshotAssertion) -> None:
-    settings = {"lease": {"seconds": 6, "confirmSeconds": 1.5}}
+    settings = {"lease": {"seconds": 6, "confirmSeconds": 1.5}, "limits": {"readsInFlight": 4}}
     assert snapshot(extension_class=Words) == told(
         _sleeps, bookies=1, shows_messages=False, settings=settings
     )
