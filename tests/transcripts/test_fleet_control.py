@@ -203,6 +203,10 @@ async def _losses(fleet: Fleet) -> None:
     await fleet.ask(
         NAME, "GetAvailability", ledger_ids=[ids["closed beyond it"], ids["in recovery"]]
     )
+    fleet.note("by a person, in more ranges than are named")
+    many = ranges(*((number, number) for number in range(30, 54, 2)))
+    gone = {"ledger_id": ids["in recovery"], "ranges": many, "by_person": True, "reason": "gone"}
+    await fleet.ask(NAME, "RecordLoss", **gone)
     fleet.note("the metadata store is away")
     fleet.weather.is_out = True
     await fleet.ask(

@@ -358,3 +358,36 @@ def test_duties_in_the_background(snapshot: SnapshotAssertion) -> None:
         "lease": {"seconds": 60, "confirmSeconds": 15},
     }  # fmt: skip
     assert snapshot(extension_class=Words) == leased(_duties, settings=settings)
+
+
+async def _compaction(fleet: Fleet) -> None:
+    await fleet.begin()
+    disk, log = fleet.bookies[NAME].disk, fleet.bookies[NAME].directories[1] / "log"
+    line = await fleet.line(NAME)
+    for is_busy in (False, True):
+        with fleet.quiet():
+            ids = [await one(fleet) for _ in range(2)]
+            for number in range(240):
+                await line.add(ids[number % 2], 100 + number, size=1000)
+            await fleet.at(NAME, fleet.services(NAME).marks.flush())
+            await fleet.at(NAME, delete(fleet, ids[0]))
+        fleet.note(f"half of what the logs hold is deleted; somebody adds: {is_busy}")
+        for number in range(60):
+            before = disk.list_directory(log)
+            await asyncio.sleep(0.25)
+            if is_busy and number < 40:
+                await line.add(ids[1], 1000 + number)
+            if disk.list_directory(log) != before:
+                fleet.record.note(f"= {' '.join(disk.list_directory(log))}")
+
+
+async def delete(fleet: Fleet, ledger_id: LedgerId) -> None:
+    fleet.services(NAME).booted.storage.maintenance.delete_ledgers([ledger_id])
+
+
+def test_compaction_beside_adds(snapshot: SnapshotAssertion) -> None:
+    settings = {
+        "storage": {"compactionIntervalSeconds": 3, "compactionBytesPerSecondBusy": 20_000},
+        "lease": {"seconds": 600, "confirmSeconds": 150},
+    }
+    assert snapshot(extension_class=Words) == leased(_compaction, settings=settings)
