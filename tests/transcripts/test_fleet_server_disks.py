@@ -117,6 +117,54 @@ def test_no_space_for_facts(mode: str, snapshot: SnapshotAssertion) -> None:
     )
 
 
+# A slow disk
+async def _slow(fleet: Fleet, *, fails: bool) -> None:
+    await fleet.begin()
+    line = await fleet.line(NAME)
+    with fleet.quiet():
+        ids = [await fleet.ledger(NAME, ack=1) for _ in range(3)]
+        for ledger_id in ids[:2]:
+            await line.add(ledger_id, 0)
+    fleet.bookies[NAME].is_wanted = False
+    disk, begun = fleet.bookies[NAME].disk, fleet.loop.time()
+    disk.slowness = 100.0
+    asked: list[asyncio.Future[str]] = []
+
+    def ask(what: str, answer: asyncio.Future[str]) -> None:
+        asked.append(answer)
+        sent_s = fleet.loop.time() - begun
+        answer.add_done_callback(
+            lambda done: fleet.record.note(
+                f"= {what}, asked after {sent_s:.2f} s, answered after"
+                f" {fleet.loop.time() - begun:.2f} s: {done.result()}"
+            )
+        )
+
+    for number, ledger_id in enumerate((*ids, ids[0])):
+        ask(f"{ledger_id}: an explicit lac", line.of_lac(Op.WRITE_LAC, ledger_id, number))
+        ask(f"{ledger_id}: an add", line.add(ledger_id, 1 + number))
+        await asyncio.sleep(0.03)
+        ask(f"{ledger_id}: a fence", line.of_lac(Op.READ_LAC, ledger_id, fence=True))
+        ask(f"{ledger_id}: an add", line.add(ledger_id, 9))
+        await asyncio.sleep(0.03)
+        ask(f"{ledger_id}: a recovery add", line.add(ledger_id, 5, flags=FLAG_RECOVERY))
+        ask(f"{ledger_id}: a fencing read", line.read(ledger_id, 0, 0, fence=True))
+        ask(f"{ledger_id}: a read", line.read(ledger_id, 0, 0))
+        if fails and number == 1:
+            disk.broken["journal"] = "sync"
+    await asyncio.gather(*asked)
+    await asyncio.sleep(1)
+    fleet.say_state()
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["slow", "fails"])
+@pytest.mark.parametrize("mode", ["memory", "sync"])
+def test_facts_on_a_slow_disk(mode: str, fails: bool, snapshot: SnapshotAssertion) -> None:
+    assert snapshot(extension_class=Words) == told(
+        lambda fleet: _slow(fleet, fails=fails), bookies=1, mode=mode, shows_messages=False
+    )
+
+
 # Failing disks
 FAILURES = {
     "journal": ("journal", "sync"),
