@@ -360,7 +360,7 @@ class Line(asyncio.BufferedProtocol):
         """What nobody waited for."""
         self.ended = ""
         """How it was lost; empty while it is open."""
-        self._buffer = bytearray(1 << 20)
+        self._buffer = bytearray(8 << 20)
         self._end = 0
         self._waiting: dict[int, asyncio.Future[str]] = {}
         self._asked = 0
@@ -421,7 +421,6 @@ class Line(asyncio.BufferedProtocol):
         self._end += nbytes
         size, message = next_message(memoryview(bytes(self._buffer[: self._end])), 0, self._end)
         if message is None:
-            self._buffer += bytearray(max(0, size - len(self._buffer)))
             return
         assert size == self._end, "the network brings whole messages"
         self._end = 0

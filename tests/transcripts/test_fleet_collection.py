@@ -196,6 +196,20 @@ def test_a_store_that_goes_away(snapshot: SnapshotAssertion) -> None:
     assert snapshot(extension_class=Words) == collected(_store_away)
 
 
+async def _slow(fleet: Fleet) -> None:
+    await fleet.begin()
+    ids = await ledgers(fleet, 4)
+    await deleted(fleet, ids[:1])
+    fleet.note("a look takes two seconds: the grace is from the end of one to the begin of another")
+    fleet.network.lags[NAME, "metadata"] = 0.3
+    for after_s in (0, 0, 0.1, 2.1):
+        await look(fleet, after_s=after_s)
+
+
+def test_looks_that_take_long(snapshot: SnapshotAssertion) -> None:
+    assert snapshot(extension_class=Words) == collected(_slow, collectGraceSeconds=2.5)
+
+
 async def _believed(fleet: Fleet) -> None:
     await fleet.begin()
     ids = await ledgers(fleet, 4)

@@ -11,6 +11,7 @@ import re
 import struct
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from bookie.frames.frame import FLAG_RECOVERY
@@ -189,6 +190,16 @@ async def _many_reads(fleet: Fleet) -> None:
     fleet.note("of all, as many bytes as asked for: the first run always")
     for size in (0, 1, 40_000, 50_000, 1 << 20, (1 << 32) - 1):
         await fleet.seen(f"{size} bytes", line.read(ledger_id, 0, 9, size=size))
+    fleet.note("forces alone, and a read that waits for one of them")
+    work = [line.of_lac(Op.FORCE, ledger_id) for _ in range(3)]
+    await all_of(fleet, "answer", [*work, other.read(ledger_id, 0, 0)])
+    fleet.note("more than the longest reply")
+    with fleet.quiet():
+        large = await fleet.ledger(NAME, ack=1)
+        for number in range(200):
+            await line.add(large, number, size=25_000)
+    words = await line.read(large, 0, 299, size=1 << 31)
+    fleet.record.note(f"= {words.count('25088 B')} runs, {words.partition(' absent')[0]}")
     fleet.note("and a fencing read that waits for its turn, and a connection lost that waits")
     work = [line.read(ledger_id, 0, 3) for _ in range(4)]
     work += [other.read(ledger_id, 0, 0, fence=True)]
@@ -240,6 +251,14 @@ async def _first_fences(fleet: Fleet) -> None:
         fleet.network.lags[NAME, "metadata"] = late_s
         await fleet.seen(f"{late_s} s", line.of_lac(Op.READ_LAC, ledger_id, fence=True))
     fleet.network.lags.clear()
+    fleet.note("the lease is over when it has been looked up; then it is confirmed again")
+    own = fleet.bookies[NAME].bookie.state.identity  # type: ignore[union-attr]
+    fleet.weather.is_out = True
+    await (await Line.to(NAME, None)).ask(Op.HELLO, replace(own, epoch=5).encode())
+    await fleet.seen("a fence", line.of_lac(Op.READ_LAC, 90, fence=True))
+    fleet.weather.is_out = False
+    await fleet.until(lambda: fleet.bookies[NAME].bookie.state.is_leased, "a lease")  # type: ignore[union-attr]
+    await fleet.seen("the same fence", line.of_lac(Op.READ_LAC, 90, fence=True))
     fleet.note("one that is looked up when its client goes, and one when the bookie stops")
     fleet.weather.is_out = True
     gone = other.of_lac(Op.READ_LAC, ids[5], fence=True)
@@ -257,7 +276,10 @@ async def _first_fences(fleet: Fleet) -> None:
 
 
 def test_fences_of_ledgers_of_which_nothing_is_here(snapshot: SnapshotAssertion) -> None:
-    assert snapshot(extension_class=Words) == told(_first_fences, bookies=1, shows_messages=False)
+    settings = {"lease": {"seconds": 60, "confirmSeconds": 7}}
+    assert snapshot(extension_class=Words) == told(
+        _first_fences, bookies=1, shows_messages=False, settings=settings
+    )
 
 
 async def _many_first_fences(fleet: Fleet) -> None:
