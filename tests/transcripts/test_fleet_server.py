@@ -163,7 +163,14 @@ async def _long_polls(fleet: Fleet) -> None:
         all_of(fleet, "poll", [line.of_lac(Op.WAIT_LAC, ledger_id, 9, 60_000)])
     )
     await asyncio.sleep(0.1)
-    await fleet.stop(NAME)
+    fleet.network.lags[NAME, "metadata"] = 0.5
+    stopping = asyncio.ensure_future(fleet.stop(NAME))
+    await asyncio.sleep(0.1)
+    await fleet.seen("an add meanwhile", line.add(ledger_id, 5))
+    await fleet.seen("a read meanwhile", line.read(ledger_id, 0, 1))
+    await fleet.seen("a poll meanwhile", line.of_lac(Op.WAIT_LAC, ledger_id, 9, 50))
+    fleet.say_figures()
+    await stopping
     await poll
 
 
