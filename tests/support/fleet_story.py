@@ -22,10 +22,12 @@ from bookie.errors import BookieError
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.memory import MemoryCluster
 from bookie.protocol.ledger import Fragment, LedgerMetadata
+from bookie.protocol.status import Status
 from bookie.repair.look.cluster import Cluster
 from bookie.repair.look.grpc_control import AdminSettings, GrpcControl
 from bookie.server.part_settings import boot_settings
 from bookie.server.settings import BookieSettings
+from bookie.testing.native_messages import parse_envelope
 from bookie.testing.simulation.admin import dial
 from bookie.testing.simulation.bookies import SimBookie
 from bookie.testing.simulation.disk import MachineDisk
@@ -35,7 +37,9 @@ from bookie.testing.simulation.network import Network, Weather
 from bookie.testing.simulation.plan import Scale
 from bookie.testing.simulation.process import Process
 from bookie.testing.simulation.surroundings import EPOCH_S, replaced
+from bookie.testing.simulation.transport import End
 from bookie.wire.identity import Identity
+from bookie.wire.native import Op, envelope_header
 from fleet_record import REQUESTS, HeardPort, Line, Record, RecordedStore, lines_of, shown
 from fleet_state import state_of, store_of
 
@@ -88,10 +92,41 @@ class Means:
     """Logged lines below this level are left out."""
 
 
+@dataclass(slots=True)
+class _Instead:
+    """What the next answers of one kind say instead; `status` None: they are lost."""
+
+    op: Op
+    status: Status | None
+    times: int
+    body: bytes
+
+
 class _Network(Network):
-    """One that writes down calls of the control plane too."""
+    """One that writes down calls of the control plane too, and changes answers."""
 
     record: Record
+
+    def __init__(self, rng: random.Random, weather: Weather) -> None:
+        super().__init__(rng, weather)
+        self.instead: dict[str, list[_Instead]] = {}
+
+    def carry(self, sender: End, message: bytes) -> None:
+        op = message[4]
+        who = sender.party.name
+        due = [one for one in self.instead.get(who, ()) if one.op == op and one.times]
+        if not sender.is_server or not due:
+            super().carry(sender, message)
+            return
+        due[0].times -= 1
+        if due[0].status is None:
+            self.record.note(f"an answer of {who} is lost: {due[0].op.name}")
+            self.loop.call_soon(sender.arrived, len(message))
+            return
+        request_id = parse_envelope(message).request_id
+        head = envelope_header(due[0].op, due[0].status, request_id, len(due[0].body))
+        sender.in_flight += len(head + due[0].body) - len(message)
+        super().carry(sender, head + due[0].body)
 
     async def call(self, target: str, begin: Callable[[Any], Awaitable[Any]]) -> Any:
         caller = getattr(OWNER.get(), "name", "?")
@@ -330,6 +365,24 @@ class Fleet:
         if count:
             await writer.wait_acked(EntryId(count - 1))
         return writer
+
+    def answers(
+        self, bookie: str, op: Op, status: Status | None, *, times: int = 1, body: bytes = b""
+    ) -> None:
+        """The next answers of that kind say something else, after the work was done; None: they
+        are lost.
+        """
+        self.network.instead.setdefault(bookie, []).append(_Instead(op, status, times, body))
+
+    def say_ledgers(self) -> None:
+        """What the metadata store and the bookies hold of ledgers, and no figures."""
+        for line in store_of(self.cluster):
+            if line.startswith(("metadata: ledger", "metadata: value")):
+                self.record.note(line)
+        for name, bookie in self.bookies.items():
+            for line in state_of(bookie):
+                if line.startswith((f"{name} ledger", f"{name}: down")):
+                    self.record.note(line)
 
     def say_state(self, *names: str) -> None:
         """What bookies are: figures, ledgers, files."""
