@@ -308,6 +308,13 @@ class Fleet:
             assert self.loop.time() - began < PATIENCE_S, f"waited for: {what}\n{self.record.text}"
             await asyncio.sleep(0.05)
 
+    async def until_soon(self, holds: Callable[[], bool]) -> None:
+        """The same, to a tenth of what a message takes."""
+        began = self.loop.time()
+        while not holds():
+            assert self.loop.time() - began < PATIENCE_S, self.record.text
+            await asyncio.sleep(LATENCY_S / 10)
+
     @contextmanager
     def quiet(self) -> Iterator[None]:
         """Nothing of it is written down."""
