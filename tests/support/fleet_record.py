@@ -222,7 +222,9 @@ def _ids(run: Any) -> EntrySet:
 
 
 def _reply(found: Envelope) -> str:
-    return f"{found.op.name}#{found.request_id} {Status(found.code).name} {_answer(found)}".rstrip()
+    known = found.code in Status._value2member_map_
+    status = Status(found.code).name if known else found.code
+    return f"{found.op.name}#{found.request_id} {status} {_answer(found)}".rstrip()
 
 
 def _answer(found: Envelope) -> str:
