@@ -260,7 +260,9 @@ def test_bounds_of_what_is_under_way(snapshot: SnapshotAssertion) -> None:
             ("requests", replace(QUICK, in_flight_requests_max=2)),
             ("bytes", replace(QUICK, in_flight_bytes_max=2 * size)),
         ):
-            fleet.note(f"by {what}: the third is refused at once, and each bookie has its own bound")
+            fleet.note(
+                f"by {what}: the third is refused at once, and each bookie has its own bound"
+            )
             pool = _pool(fleet, settings)
             for number in range(3):
                 _add(fleet, pool, number)

@@ -189,9 +189,7 @@ def test_a_lac_of_a_striped_ledger(ack: int, snapshot: SnapshotAssertion) -> Non
 
 
 @pytest.mark.parametrize("forged", [(1,), (1, 2), (0, 1, 2)], ids=["one", "two", "all"])
-def test_copies_whose_digest_is_wrong(
-    forged: tuple[int, ...], snapshot: SnapshotAssertion
-) -> None:
+def test_copies_whose_digest_is_wrong(forged: tuple[int, ...], snapshot: SnapshotAssertion) -> None:
     async def scenes(fleet: Fleet) -> None:
         writer = await _written(fleet, count=2)
         members = writer.metadata.last_fragment.ensemble
@@ -226,7 +224,8 @@ def test_a_limbo_bookie_does_not_know(snapshot: SnapshotAssertion) -> None:
                 await fleet.start(name)
                 await asyncio.sleep(3)
             fleet.note(f"{count} have forgotten")
-            reader = await _opened(fleet, writer) if count < 3 else reader
+            if count < 3:
+                reader = await _opened(fleet, writer)
             await fleet.seen("read", _ids(reader, 0, 5))
             _said(fleet, reader)
             await fleet.seen("lac", reader.read_lac())
@@ -264,9 +263,7 @@ async def _moved(fleet: Fleet, reader: LedgerReader, new: tuple[BookieId, ...]) 
     )
     for name in new:
         done: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
-        reader._peers.add_run(
-            name, master_key=reader._key, frame=frame, on_reply=done.set_result
-        )
+        reader._peers.add_run(name, master_key=reader._key, frame=frame, on_reply=done.set_result)
         assert await done is Status.OK
     held = fleet.cluster.ledgers[reader.ledger_id]
     moved = held.value.with_fragments((Fragment(EntryId(0), new),))

@@ -40,7 +40,7 @@ def _members(writer: LedgerWriter) -> Sequence[BookieId]:
 
 
 async def _only_on(fleet: Fleet, writer: LedgerWriter, names: Sequence[str], count: int) -> None:
-    """Entries that reach these members alone: they are not acknowledged, unless there are enough."""
+    """Entries that reach these members alone; they are acknowledged if those are enough."""
     with fleet.quiet():
         others = [name for name in _members(writer) if name not in names]
         for name in others:
@@ -192,9 +192,7 @@ def _recovery_read_says(status: Status, held_by: str) -> str:
     [Status.NO_SUCH_ENTRY, Status.UNKNOWN, Status.UNREACHABLE],
     ids=lambda one: one.name.lower(),
 )
-def test_a_recovery_read_says_it(
-    status: Status, held_by: str, snapshot: SnapshotAssertion
-) -> None:
+def test_a_recovery_read_says_it(status: Status, held_by: str, snapshot: SnapshotAssertion) -> None:
     assert snapshot(extension_class=Words) == _recovery_read_says(status, held_by)
 
 
@@ -265,9 +263,7 @@ def test_two_members_are_replaced_one_after_the_other(snapshot: SnapshotAssertio
 
 
 @pytest.mark.parametrize("forged", [(0,), (0, 1), (0, 1, 2)], ids=["one", "two", "all"])
-def test_copies_whose_digest_is_wrong(
-    forged: tuple[int, ...], snapshot: SnapshotAssertion
-) -> None:
+def test_copies_whose_digest_is_wrong(forged: tuple[int, ...], snapshot: SnapshotAssertion) -> None:
     async def scenes(fleet: Fleet) -> None:
         writer = await _written(fleet, 1)
         with fleet.quiet():
@@ -294,6 +290,11 @@ def test_a_long_rest_in_windows(snapshot: SnapshotAssertion) -> None:
         writer = await _written(fleet, 1)
         await _only_on(fleet, writer, _members(writer)[1:2], 10)
         await _recover(fleet, writer)
+        fleet.note("two hold it all")
+        with fleet.quiet():
+            writer = await fleet.write(1)
+        await _only_on(fleet, writer, _members(writer)[1:], 10)
+        await _recover(fleet, writer, "held by two")
         await _end(fleet)
 
     assert snapshot(extension_class=Words) == told(scenes, client=small)

@@ -68,7 +68,9 @@ def test_all_other_answers_are_the_members_own_failure() -> None:
     assert texts == {_said_once(Status.IO_ERROR)} and len(others) == 6
 
 
-@pytest.mark.parametrize("status", [Status.READ_ONLY, Status.IO_ERROR], ids=lambda one: one.name.lower())
+@pytest.mark.parametrize(
+    "status", [Status.READ_ONLY, Status.IO_ERROR], ids=lambda one: one.name.lower()
+)
 def test_nobody_is_free(status: Status, snapshot: SnapshotAssertion) -> None:
     async def scenes(fleet: Fleet) -> None:
         writer = await _begun(fleet)
@@ -208,9 +210,13 @@ def test_ensembles_of_new_ledgers(snapshot: SnapshotAssertion) -> None:
             await asyncio.sleep(seconds)
             for size, quorum in ((2, 2), (4, 2), (4, 3), (5, 3), (6, 2), (7, 2)):
                 with fleet.quiet():
-                    made = await client.create_ledger(
-                        ensemble_size=size, write_quorum=quorum, ack_quorum=1
-                    ) if size < 7 else None
+                    made = (
+                        await client.create_ledger(
+                            ensemble_size=size, write_quorum=quorum, ack_quorum=1
+                        )
+                        if size < 7
+                        else None
+                    )
                 if made is not None:
                     fleet.note(f"{size}/{quorum}: {' '.join(made.metadata.last_fragment.ensemble)}")
             asked = client.create_ledger(ensemble_size=7, write_quorum=2, ack_quorum=1)
@@ -257,9 +263,7 @@ async def _change(fleet: Fleet, writer: LedgerWriter, *, first: int, position: i
     ensemble[position] = BookieId(next(name for name in fleet.bookies if name not in ensemble))
     fragment = Fragment(EntryId(first), tuple(ensemble))
     kept = tuple(one for one in found.value.fragments if one.first_entry_id < first)
-    await store.write_ledger(
-        found.value.with_fragments((*kept, fragment)), version=found.version
-    )
+    await store.write_ledger(found.value.with_fragments((*kept, fragment)), version=found.version)
 
 
 @pytest.mark.parametrize("position", [0, 1])

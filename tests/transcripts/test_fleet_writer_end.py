@@ -123,9 +123,7 @@ def test_a_close_during_a_change(outcome: str, snapshot: SnapshotAssertion) -> N
     async def scenes(fleet: Fleet) -> None:
         writer = await _begun(fleet)
         fleet.weather.latency_s = 0.5 if outcome == "written" else 4.0
-        fleet.answers(
-            writer.metadata.last_fragment.ensemble[2], Op.ADD_RUN, Status.IO_ERROR
-        )
+        fleet.answers(writer.metadata.last_fragment.ensemble[2], Op.ADD_RUN, Status.IO_ERROR)
         await fleet.seen("entry", writer.append(b"entry"))
         if outcome == "written":
             await fleet.until_soon(lambda: getattr(writer._core._change, "proposed", 0) is not None)
