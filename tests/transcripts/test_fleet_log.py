@@ -158,15 +158,20 @@ def test_appends_wait_for_a_switch(snapshot: SnapshotAssertion) -> None:
         await fleet.seen("first", ends[0])
         await fleet.seen("third", ends[2])
         await asyncio.gather(room, many)
+        fleet.note("the next switch: room waits for it, too")
+        rolling = asyncio.ensure_future(fleet.seen("next roll", log.roll()))
+        await fleet.until_soon(lambda: log._switching)
+        await fleet.seen("room", log.room())
+        _about(fleet, log)
+        await rolling
         fleet.weather.latency_s = 0.0
-        await fleet.seen("next roll", log.roll())
         await fleet.seen("closed", log.close())
         await fleet.seen("all", _all(fleet))
 
     assert snapshot(extension_class=Words) == _story(scenes)
 
 
-@pytest.mark.parametrize("then", ["roll", "close", "append"])
+@pytest.mark.parametrize("then", ["roll", "close", "append", "other"])
 @pytest.mark.parametrize("fault", ["lost", "late", "out"])
 def test_a_roll_whose_outcome_is_unknown(
     fault: str, then: str, snapshot: SnapshotAssertion
@@ -194,10 +199,98 @@ def test_a_roll_whose_outcome_is_unknown(
         await fleet.seen("between", _append(log, b"between"))
         if then == "roll":
             await fleet.seen("again", log.roll())
-        if then != "append":
+        if then == "other":
+            other = await _opened(fleet, "other")
+            _about(fleet, other)
+            await fleet.seen("fenced", _append(log, b"fenced"))
+        elif then != "append":
             await fleet.seen("closed", log.close())
         _about(fleet, log)
         await asyncio.sleep(8)
+        await fleet.seen("all", _all(fleet))
+
+    assert snapshot(extension_class=Words) == _story(scenes)
+
+
+@pytest.mark.parametrize("then", ["roll", "truncate", "close"])
+def test_a_change_behind_a_roll_that_was_given_up(then: str, snapshot: SnapshotAssertion) -> None:
+    async def scenes(fleet: Fleet) -> None:
+        log = await _opened(fleet)
+        await log.append(b"before")
+        fleet.weather.latency_s = 0.2
+        rolling = asyncio.ensure_future(log.roll())
+        await fleet.until_soon(lambda: log._switching)
+        waits = log.append(b"waits")
+        rolling.cancel()
+        await asyncio.sleep(0)
+        if then == "truncate":
+            await fleet.seen(then, log.truncate(LogPosition(log.ledger_ids[-1], EntryId(0))))
+        else:
+            await fleet.seen(then, log.roll() if then == "roll" else log.close())
+        await fleet.seen("waits", waits)
+        _about(fleet, log)
+        await fleet.seen("all", _all(fleet))
+
+    assert snapshot(extension_class=Words) == _story(scenes)
+
+
+def test_a_roll_that_cannot_close_the_ledger_before(snapshot: SnapshotAssertion) -> None:
+    async def scenes(fleet: Fleet) -> None:
+        log = await _opened(fleet)
+        await log.append_many([b"one", b"two"])
+        held = fleet.cluster.ledgers[log.ledger_id]
+        value = held.value.in_recovery().closed(EntryId(0), length=3)
+        await fleet.stores[CLIENT].write_ledger(value, version=held.version)
+        await fleet.seen("rolled", log.roll())
+        _about(fleet, log)
+        await fleet.seen("append", _append(log, b"three"))
+        await fleet.seen("closed", log.close())
+
+    assert snapshot(extension_class=Words) == _story(scenes)
+
+
+def test_a_close_waits_for_the_roll_of_a_full_ledger(snapshot: SnapshotAssertion) -> None:
+    async def scenes(fleet: Fleet) -> None:
+        log = await _opened(fleet, roll_entries=1)
+        fleet.weather.latency_s = 0.2
+        await fleet.seen("one", log.append(b"one"))
+        await fleet.seen("closed", log.close())
+        _about(fleet, log)
+        await asyncio.sleep(2)
+
+    assert snapshot(extension_class=Words) == _story(scenes)
+
+
+def test_room_of_a_log(snapshot: SnapshotAssertion) -> None:
+    small = replace(QUICK, writer=WriterSettings(unacked_entries_max=2))
+
+    async def scenes(fleet: Fleet) -> None:
+        log = await _opened(fleet)
+        await fleet.seen("there is", log.room())
+        for name in fleet.bookies:
+            fleet.network.lags[name, CLIENT] = 0.5
+        ends = [log.append(b"%d" % number) for number in range(2)]
+        waiting = asyncio.ensure_future(fleet.seen("there is again", log.room()))
+        await asyncio.sleep(0.2)
+        fleet.note("its ledger changes while it waits")
+        await fleet.seen("rolled", log.roll())
+        await waiting
+        await asyncio.gather(*ends)
+
+    assert snapshot(extension_class=Words) == _story(scenes, client=small)
+
+
+def test_an_append_during_the_close(snapshot: SnapshotAssertion) -> None:
+    async def scenes(fleet: Fleet) -> None:
+        log = await _opened(fleet)
+        fleet.weather.latency_s = 0.2
+        await fleet.seen("one", log.append(b"one"))
+        closing = asyncio.ensure_future(fleet.seen("closed", log.close()))
+        await asyncio.sleep(0.1)
+        await fleet.seen("during it", _append(log, b"two"))
+        _about(fleet, log)
+        await closing
+        await fleet.seen("after it", _append(log, b"three"))
         await fleet.seen("all", _all(fleet))
 
     assert snapshot(extension_class=Words) == _story(scenes)

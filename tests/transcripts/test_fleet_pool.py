@@ -13,6 +13,7 @@ from bookie.metadata.store import RUN_ENDPOINT, Endpoint
 from bookie.protocol.status import Status
 from bookie.wire.identity import Identity
 from bookie.wire.native import LacRequest, Op, ReadRequest
+from fleet_state import state_of
 from fleet_story import CLIENT, PASSWORD, Fleet, told
 from syrupy.assertion import SnapshotAssertion
 from transcripts import Words
@@ -124,6 +125,14 @@ def test_answers_that_do_not_come(snapshot: SnapshotAssertion) -> None:
         await _asked(fleet, pool, what="at once")
         await asyncio.sleep(0.1)
         await _asked(fleet, pool, what="after a pause")
+        fleet.note("two are lost, and something comes between them: it is cut")
+        fleet.answers("bookie-0", Op.READ_LAC, None, times=2)
+        works = [asyncio.ensure_future(_asked(fleet, pool, what="lost"))]
+        await asyncio.sleep(0.05)
+        await fleet.seen("written", pool.write_lac(ONE, LAC))
+        works.append(asyncio.ensure_future(_asked(fleet, pool, what="lost, too")))
+        await asyncio.gather(*works)
+        await asyncio.sleep(0.1)
         fleet.note("a long poll may take its time and that of a request")
         fleet.answers("bookie-0", Op.WAIT_LAC, None)
         await fleet.seen("poll", pool.wait_lac(ONE, replace(LAC, timeout_ms=3000)))
@@ -221,6 +230,32 @@ def test_a_greeting_that_is_refused(what: str, snapshot: SnapshotAssertion) -> N
         for _ in range(3):
             await _asked(fleet, pool)
             await asyncio.sleep(0.12)
+        fleet.note("those that were refused are cut")
+        _connections(fleet)
+        await pool.close()
+
+    assert snapshot(extension_class=Words) == told(scenes, bookies=1)
+
+
+def _connections(fleet: Fleet) -> None:
+    for line in state_of(fleet.bookies["bookie-0"]):
+        if "connections" in line:
+            fleet.note(line)
+
+
+def test_an_epoch_that_no_registration_names_yet(snapshot: SnapshotAssertion) -> None:
+    async def scenes(fleet: Fleet) -> None:
+        await fleet.begin()
+        with fleet.quiet():
+            await fleet.stop("bookie-0")
+            await fleet.start("bookie-0")
+        _registered(fleet, "bookie-0", properties={"bootEpoch": "1"})
+        pool = _pool(fleet)
+        await _asked(fleet, pool)
+        fleet.network.reset("bookie-0")
+        await asyncio.sleep(0.1)
+        fleet.note("no process of the boot before counts now")
+        await _asked(fleet, pool)
         await pool.close()
 
     assert snapshot(extension_class=Words) == told(scenes, bookies=1)
@@ -361,6 +396,9 @@ def test_the_end_of_a_pool(snapshot: SnapshotAssertion) -> None:
         await fleet.seen("poll", poll)
         _add(fleet, pool, 1)
         await _asked(fleet, pool, what="after the end")
+        fleet.network.lags.clear()
+        await asyncio.sleep(1)
+        await _asked(fleet, pool, what="a while after the end")
         await pool.close()
         fleet.note("one that has no connection yet, and a bookie that does not answer")
         fleet.network.block("bookie-0", CLIENT)

@@ -99,7 +99,7 @@ def test_long_ranges_in_parts(snapshot: SnapshotAssertion) -> None:
             for first in range(0, 20, 4):
                 writer.append_many([b"entry %d" % n for n in range(first, first + 4)])
                 await writer.wait_acked(EntryId(first + 3))
-            writer.append_many([b"x" * 300, b"y" * 30, b"z" * 300])
+            writer.append_many([b"x" * 700, b"y" * 30, b"z" * 700, b"a", b"b" * 900, b"c", b"d"])
             await writer.close()
         fleet.note("by entries")
         reader = await _opened(fleet, writer, piece_entries=6, pieces_ahead=2)
@@ -109,7 +109,7 @@ def test_long_ranges_in_parts(snapshot: SnapshotAssertion) -> None:
         await fleet.seen("all", _ids(reader, 0, 9))
         fleet.note("by bytes of a piece: it ends early at twice as many")
         reader = await _opened(fleet, writer, piece_bytes=400, pieces_ahead=3)
-        found = await reader.read(EntryId(14), EntryId(22))
+        found = await reader.read(EntryId(14), EntryId(26))
         fleet.note(" ".join(f"{one.entry_id}:{len(one.payload)}" for one in found))
         fleet.note("given up in the middle: no piece is asked for any more")
         reader = await _opened(fleet, writer, piece_entries=3, pieces_ahead=1)
@@ -117,6 +117,25 @@ def test_long_ranges_in_parts(snapshot: SnapshotAssertion) -> None:
             if entry.entry_id == 4:
                 break
         await asyncio.sleep(0.1)
+        fleet.note("nor is one that is under way")
+        reader = await _opened(fleet, writer, piece_entries=3, pieces_ahead=3)
+        fleet.network.lags[writer.metadata.last_fragment.ensemble[0], CLIENT] = 0.3
+        async for entry in reader.stream(EntryId(0), EntryId(19)):
+            fleet.note(f"entry {entry.entry_id}")
+            break
+        await asyncio.sleep(2)
+
+    assert snapshot(extension_class=Words) == told(scenes)
+
+
+def test_a_lac_does_not_wait_for_the_slow(snapshot: SnapshotAssertion) -> None:
+    async def scenes(fleet: Fleet) -> None:
+        writer = await _written(fleet, count=2)
+        reader = await _opened(fleet, writer)
+        for slow in range(1, 4):
+            fleet.network.lags[writer.metadata.last_fragment.ensemble[slow - 1], CLIENT] = 0.3
+            await fleet.seen(f"{slow} slow", reader.read_lac())
+            await asyncio.sleep(1)
 
     assert snapshot(extension_class=Words) == told(scenes)
 

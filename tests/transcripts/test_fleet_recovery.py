@@ -269,7 +269,7 @@ def test_copies_whose_digest_is_wrong(forged: tuple[int, ...], snapshot: Snapsho
         with fleet.quiet():
             for at in forged:
                 fleet.network.forging[_members(writer)[at]] = 1.0
-            await writer.append(b"forged")
+            await writer.wait_acked(writer.append_many([b"before", b"forged", b"behind"]))
             fleet.network.forging.clear()
             await asyncio.sleep(0.1)
         writer.abandon()
@@ -298,6 +298,23 @@ def test_a_long_rest_in_windows(snapshot: SnapshotAssertion) -> None:
         await _end(fleet)
 
     assert snapshot(extension_class=Words) == told(scenes, client=small)
+
+
+def test_a_loss_that_the_last_to_answer_proves(snapshot: SnapshotAssertion) -> None:
+    async def scenes(fleet: Fleet) -> None:
+        writer = await _written(fleet, 6, ensemble_size=4, write_quorum=2, ack_quorum=2)
+        first, second, slow, _fourth = _members(writer)
+        with fleet.quiet():
+            writer.abandon()
+            for name in (first, second):
+                fleet.crash(name)
+                await fleet.start(name)
+        fleet.note("entry 4 is forgotten by both; the slow one has entry 5, which proves it")
+        fleet.network.lags[slow, "by-recovered"] = 0.5
+        await _recover(fleet, writer)
+        await _end(fleet)
+
+    assert snapshot(extension_class=Words) == told(scenes, bookies=4, client=QUICK)
 
 
 def test_several_fragments(snapshot: SnapshotAssertion) -> None:

@@ -142,6 +142,37 @@ def test_two_at_once(free: int, snapshot: SnapshotAssertion) -> None:
     assert snapshot(extension_class=Words) == told(scenes, bookies=3 + free, mode="sync")
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_others_come_while_two_are_missing(count: int, snapshot: SnapshotAssertion) -> None:
+    async def scenes(fleet: Fleet) -> None:
+        for name, rack in zip(fleet.bookies, "ABBACC", strict=True):
+            fleet.set(fleet.bookies[name], {"rack": f"/{rack}"})
+        with fleet.quiet():
+            await fleet.begin("bookie-0", "bookie-1", "bookie-2")
+            writer = await fleet.write(1)
+            await asyncio.sleep(1)
+            fleet.crash("bookie-1", "bookie-2")
+            end = writer.append(b"entry")
+            await asyncio.sleep(5)
+            await fleet.start(*(f"bookie-{number}" for number in range(3, 3 + count)))
+        await fleet.seen("entry", end)
+        await asyncio.sleep(5)
+        await _ended(fleet, writer)
+
+    assert snapshot(extension_class=Words) == told(scenes, bookies=6)
+
+
+def test_a_refusal_of_long_ago_is_forgotten(snapshot: SnapshotAssertion) -> None:
+    async def scenes(fleet: Fleet) -> None:
+        writer = await _begun(fleet)
+        for seconds in (20, 80, 20):
+            fleet.answers("bookie-1", Op.ADD_RUN, Status.READ_ONLY)
+            await fleet.seen("entry", writer.append(b"refused"))
+            await asyncio.sleep(seconds)
+
+    assert snapshot(extension_class=Words) == told(scenes)
+
+
 def test_striped_and_changed(snapshot: SnapshotAssertion) -> None:
     async def scenes(fleet: Fleet) -> None:
         writer = await _begun(fleet, count=3, write_quorum=2, ack_quorum=2)
@@ -221,6 +252,23 @@ def test_ensembles_of_new_ledgers(snapshot: SnapshotAssertion) -> None:
                     fleet.note(f"{size}/{quorum}: {' '.join(made.metadata.last_fragment.ensemble)}")
             asked = client.create_ledger(ensemble_size=7, write_quorum=2, ack_quorum=1)
             await fleet.seen("7", asked)
+
+    assert snapshot(extension_class=Words) == told(scenes, bookies=6)
+
+
+def test_no_write_set_in_one_rack(snapshot: SnapshotAssertion) -> None:
+    async def scenes(fleet: Fleet) -> None:
+        racks = dict(zip(fleet.bookies, "AABBCC", strict=True))
+        for name, rack in racks.items():
+            fleet.set(fleet.bookies[name], {"rack": f"/{rack}"})
+        with fleet.quiet():
+            await fleet.begin()
+            client = fleet.client()
+        for size in (3, 4, 5, 6) * 6:
+            with fleet.quiet():
+                made = await client.create_ledger(ensemble_size=size, write_quorum=2, ack_quorum=1)
+            ensemble = made.metadata.last_fragment.ensemble
+            fleet.note(f"{size}: {' '.join(ensemble)}: {' '.join(racks[one] for one in ensemble)}")
 
     assert snapshot(extension_class=Words) == told(scenes, bookies=6)
 
