@@ -126,7 +126,10 @@ def test_a_close_during_a_change(outcome: str, snapshot: SnapshotAssertion) -> N
         fleet.answers(writer.metadata.last_fragment.ensemble[2], Op.ADD_RUN, Status.IO_ERROR)
         await fleet.seen("entry", writer.append(b"entry"))
         if outcome == "written":
-            await fleet.until_soon(lambda: getattr(writer._core._change, "proposed", 0) is not None)
+            await fleet.until_soon(lambda: writer._core._change is not None)
+            await fleet.until_soon(
+                lambda: getattr(writer._core._change, "proposed", None) is not None
+            )
         await fleet.seen("closed", writer.close())
         await asyncio.sleep(8)
         fleet.say_ledgers()
