@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import grpc
@@ -40,6 +41,7 @@ from bookie.testing.simulation.surroundings import EPOCH_S, replaced
 from bookie.testing.simulation.transport import End
 from bookie.wire.identity import Identity
 from bookie.wire.native import Op, envelope_header
+from fleet_disks import Where, boot_of, disk_of, plan_of
 from fleet_record import REQUESTS, HeardPort, Line, Record, RecordedStore, lines_of, shown
 from fleet_state import state_of, store_of
 
@@ -283,6 +285,22 @@ class Fleet:
             await self.until(lambda name=name: self._is_there(name), f"{name} serves")
         await asyncio.sleep(0.05)  # the answer to its registration, too
 
+    async def boot(self, *names: str) -> None:
+        """Starts them; says what came of it once each serves, refuses, waits for a person or has
+        ended. Nobody starts it again.
+        """
+        for name in names or self.bookies:
+            self.bookies[name].is_wanted = False
+            self.bookies[name].start()
+        for name in names or self.bookies:
+            await self.until(lambda name=name: self._came_to_something(name), f"{name} booted")
+        await asyncio.sleep(0.05)
+        self.say_boot(*names)
+
+    def _came_to_something(self, name: str) -> bool:
+        one = self.bookies[name]
+        return self._is_there(name) or bool(one.refusal) or plan_of(one) != "" or not one.is_up
+
     def _is_there(self, name: str) -> bool:
         return self.bookies[name].is_serving and BookieId(name) in self.cluster.registered
 
@@ -404,6 +422,24 @@ class Fleet:
                 if line.startswith(f"{name} figure"):
                     self.record.note(line)
 
+    def say_boot(self, *names: str) -> None:
+        """What boots are at, or what they were."""
+        for name in names or self.bookies:
+            for line in boot_of(self.bookies[name]):
+                self.record.note(line)
+
+    def say_disk(self, *names: str, where: Where = lambda _path: True) -> None:
+        """Files with what they hold: records, frames, rows. `where`: which, by path."""
+        for name in names or self.bookies:
+            for line in disk_of(self.bookies[name].disk, Path(f"/{name}"), where=where):
+                self.record.note(f"{name} has {line}")
+
+    def passing(self, point: str) -> None:
+        """A place that `bookie.points` names is passed by whoever runs now."""
+        owner = getattr(OWNER.get(), "name", "")
+        if owner in self.bookies:
+            self.bookies[owner].passing(point)
+
     def say_store(self) -> None:
         """All that the metadata store holds."""
         for line in store_of(self.cluster):
@@ -435,8 +471,15 @@ def told(scenes: Callable[[Fleet], Coroutine[Any, Any, None]], **means: Any) -> 
     network.loop = loop
     record = network.record = Record(loop.time)
     network.tap = record
-    with replaced(loop.time, lambda: EPOCH_S + loop.time(), lambda _point: None, 1):
+    fleets: list[Fleet] = []
+
+    def passing(point: str) -> None:
+        for one in fleets:
+            one.passing(point)
+
+    with replaced(loop.time, lambda: EPOCH_S + loop.time(), passing, 1):
         fleet = Fleet(Means(**means), loop, network)
+        fleets.append(fleet)
         with _logged(record, fleet.means.level):
             try:
                 work = fleet.process(CLIENT).spawn(_all_of(scenes, fleet))
