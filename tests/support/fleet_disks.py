@@ -31,9 +31,7 @@ _JSON_MAX: Final = 400
 Where = Callable[[str], bool]
 
 
-def disk_of(
-    disk: SimDisk, root: Path, *, where: Where = lambda _name: True
-) -> Iterator[str]:
+def disk_of(disk: SimDisk, root: Path, *, where: Where = lambda _name: True) -> Iterator[str]:
     """Every file below `root` whose path there pleases `where`; no operation counts as one."""
     for directory in sorted(each for each in disk.directories if root in (each, *each.parents)):
         names = disk.directories[directory]
@@ -182,9 +180,7 @@ def gone(disk: SimDisk, path: Path) -> None:
 def put(disk: SimDisk, path: Path, content: bytes) -> None:
     """A file of this content, durably."""
     names = disk.directories[path.parent]
-    names.seen[path.name] = names.durable[path.name] = Inode(
-        bytearray(content), bytearray(content)
-    )
+    names.seen[path.name] = names.durable[path.name] = Inode(bytearray(content), bytearray(content))
 
 
 def files(disk: SimDisk, directory: Path, suffix: str) -> list[Path]:
@@ -210,12 +206,12 @@ def approved(bookie: SimBookie, plan_id: str, by: str) -> str:
     return repr(bookie.bookie.control.approve(plan_id, by))
 
 
-def boot_of(bookie: SimBookie) -> Iterator[str]:
+def boot_of(bookie: SimBookie, name: str) -> Iterator[str]:
     """What its present boot is at, or what it was."""
     if bookie.bookie is None or not bookie.is_up:
-        yield f"{bookie.name}: down, ended with {bookie.exit_code}"
+        yield f"{name}: down, ended with {bookie.exit_code}"
         return
-    yield from _boot_of(bookie.name, bookie.bookie)
+    yield from _boot_of(name, bookie.bookie)
 
 
 def _boot_of(name: str, bookie: Bookie) -> Iterator[str]:

@@ -34,7 +34,7 @@ from bookie.testing.simulation.bookies import SimBookie
 from bookie.testing.simulation.disk import MachineDisk
 from bookie.testing.simulation.loop import OWNER, SimLoop
 from bookie.testing.simulation.metadata import SimStore, StoreWeather
-from bookie.testing.simulation.network import Network, Weather
+from bookie.testing.simulation.network import ELSEWHERE, Network, Weather
 from bookie.testing.simulation.plan import Scale
 from bookie.testing.simulation.process import Process
 from bookie.testing.simulation.surroundings import EPOCH_S, replaced
@@ -171,15 +171,23 @@ class Fleet:
         """Of calls of the control plane, by hand."""
 
     # Who is there
-    def _bookie(self, name: str) -> _Bookie:
+    def _bookie(self, name: str, elsewhere: str = "") -> _Bookie:
         made = _Bookie(
             name, self._scale, loop=self.loop, network=self.network, rng=_Steady(),
-            make_store=self._store, note=self.record.note,
+            make_store=self._store, note=self.record.note, elsewhere=elsewhere,
         )  # fmt: skip
-        made.on_operation = partial(self._disk_works, name)
+        made.on_operation = partial(self._disk_works, elsewhere or name)
         self.set(made, CALM)
         self.set(made, self.means.settings)
         return made
+
+    def twin(self, name: str, disk: MachineDisk | None = None) -> str:
+        """A second process of that bookie on another machine, on a copy of its disks; its name."""
+        first = self.bookies[name]
+        machine = f"{name}{ELSEWHERE}{len(self.bookies)}"
+        made = self.bookies[machine] = self._bookie(name, elsewhere=machine)
+        made.disk = disk or first.disk.snapshot({}).kill()
+        return machine
 
     def _disk_works(self, name: str, what: str) -> None:
         if self.means.shows_disk and "the metadata store" not in what:
@@ -302,7 +310,8 @@ class Fleet:
         return self._is_there(name) or bool(one.refusal) or plan_of(one) != "" or not one.is_up
 
     def _is_there(self, name: str) -> bool:
-        return self.bookies[name].is_serving and BookieId(name) in self.cluster.registered
+        one = self.bookies[name]
+        return one.is_serving and BookieId(one.name) in self.cluster.registered
 
     async def stop(self, *names: str) -> None:
         """In order."""
@@ -425,13 +434,14 @@ class Fleet:
     def say_boot(self, *names: str) -> None:
         """What boots are at, or what they were."""
         for name in names or self.bookies:
-            for line in boot_of(self.bookies[name]):
+            for line in boot_of(self.bookies[name], name):
                 self.record.note(line)
 
     def say_disk(self, *names: str, where: Where = lambda _path: True) -> None:
         """Files with what they hold: records, frames, rows. `where`: which, by path."""
         for name in names or self.bookies:
-            for line in disk_of(self.bookies[name].disk, Path(f"/{name}"), where=where):
+            bookie = self.bookies[name]
+            for line in disk_of(bookie.disk, Path(f"/{bookie.name}"), where=where):
                 self.record.note(f"{name} has {line}")
 
     def passing(self, point: str) -> None:

@@ -1,38 +1,15 @@
 """Stories of boots: first, clean, killed, cut; in each mode, and when the mode has changed."""
 
-from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import Final
 
 import pytest
-from bookie.ids import EntryId
 from bookie.points import POINTS
-from bookie.testing.simulation.disk import MachineDisk
+from boot_scenes import ONE, Scenes, cut, facts, written
 from fleet_story import Fleet, told
 from syrupy.assertion import SnapshotAssertion
 from transcripts import Words
 
 MODES: Final = ("memory", "journal", "sync")
-ONE: Final = "bookie-0"
-Scenes = Callable[[Fleet], Coroutine[Any, Any, None]]
-
-
-def cut(disk: MachineDisk) -> MachineDisk:
-    return disk.power_cut()
-
-
-def torn(disk: MachineDisk) -> MachineDisk:
-    """Of what was not synced every second change is there."""
-    count = iter(range(10_000))
-    return disk.image(lambda _path, _change: next(count) % 2 == 0)
-
-
-async def written(fleet: Fleet, *counts: int) -> None:
-    """A ledger with so many entries for each, without a word."""
-    with fleet.quiet():
-        client = fleet.client()
-        for count in counts:
-            await fleet.write(count, client=client, ensemble_size=1, write_quorum=1, ack_quorum=1)
-        await client.close()
 
 
 async def _lives(fleet: Fleet) -> None:
@@ -86,11 +63,6 @@ def test_the_mode_changes(snapshot: SnapshotAssertion) -> None:
     assert snapshot(extension_class=Words) == found
 
 
-def _facts(path: str) -> bool:
-    """Markers, stamps, and indexes."""
-    return path.endswith(("DIRTY", "STAMP", "index.sqlite"))
-
-
 def _at(point: str, before: str) -> Scenes:
     async def scenes(fleet: Fleet) -> None:
         bookie = fleet.bookies[ONE]
@@ -112,7 +84,7 @@ def _at(point: str, before: str) -> Scenes:
             fleet.say_boot()
             if bookie.is_up:
                 break
-            fleet.say_disk(ONE, where=_facts)
+            fleet.say_disk(ONE, where=facts)
         bookie.disarm()
         with fleet.quiet():
             fleet.crash(ONE)
@@ -122,9 +94,7 @@ def _at(point: str, before: str) -> Scenes:
     return scenes
 
 
-@pytest.mark.parametrize(
-    "before", ["the first boot", "a clean stop", "a kill", "a replaced disk"]
-)
+@pytest.mark.parametrize("before", ["the first boot", "a clean stop", "a kill", "a replaced disk"])
 @pytest.mark.parametrize("point", [one[6:] for one in POINTS if one.startswith("boot:")])
 def test_power_goes_at_a_point(point: str, before: str, snapshot: SnapshotAssertion) -> None:
     found = told(_at(f"boot: {point}", before), bookies=1, ledger_dirs=2)

@@ -1,26 +1,21 @@
 """Stories of boots on disks with damage: files lost, torn, rotten, strange; and second boots."""
 
 import sqlite3
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from bookie.testing.simulation.disk import MachineDisk
+from boot_scenes import ALL, FIRST, JOURNAL, ONE, SECOND, Scenes
 from fleet_disks import files, flip, gone, put
 from fleet_state import state_of
 from fleet_story import Fleet, told
 from syrupy.assertion import SnapshotAssertion
 from transcripts import Words
 
-ONE: Final = "bookie-0"
-JOURNAL: Final = Path(f"/{ONE}/journal")
-FIRST: Final = Path(f"/{ONE}/ledger-0")
-SECOND: Final = Path(f"/{ONE}/ledger-1")
-ALL: Final = (JOURNAL, FIRST, SECOND)
 Damage = Callable[[MachineDisk], None]
-Scenes = Callable[[Fleet], Coroutine[Any, Any, None]]
 
 
 def _without(*names: str) -> Damage:

@@ -1,51 +1,13 @@
 """Stories of disks that are not what they were: replaced, put back, swapped, lost in part, full."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from pathlib import Path
-from typing import Any, Final
 
 import pytest
-from bookie.testing.simulation.bookies import SimBookie
-from bookie.testing.simulation.disk import MachineDisk
-from bookie.testing.volatile import Directory, Inode
+from boot_scenes import FIRST, JOURNAL, ONE, SECOND, SHORT_LEASE, Scenes, down, facts, written
 from fleet_disks import approved, plan_of
 from fleet_story import Fleet, told
 from syrupy.assertion import SnapshotAssertion
 from transcripts import Words
-
-ONE: Final = "bookie-0"
-JOURNAL: Final = Path(f"/{ONE}/journal")
-FIRST: Final = Path(f"/{ONE}/ledger-0")
-SECOND: Final = Path(f"/{ONE}/ledger-1")
-SHORT_LEASE: Final = {"lease": {"seconds": 12, "confirmSeconds": 4}}
-"""Who does not know whether the former process is gone waits for so long."""
-Scenes = Callable[[Fleet], Coroutine[Any, Any, None]]
-
-
-async def written(fleet: Fleet, *counts: int, name: str = ONE) -> None:
-    """A ledger with so many entries for each, without a word."""
-    with fleet.quiet():
-        client = fleet.client()
-        for count in counts:
-            await fleet.write(count, client=client, ensemble_size=1, write_quorum=1, ack_quorum=1)
-        await client.close()
-
-
-async def down(fleet: Fleet, how: str) -> None:
-    """Two ledgers, one on each directory; then a clean stop, or a kill."""
-    await fleet.begin()
-    await written(fleet, 2, 1)
-    with fleet.quiet():
-        if how == "stopped":
-            await fleet.stop(*fleet.bookies)
-        else:
-            fleet.crash(*fleet.bookies)
-
-
-def facts(path: str) -> bool:
-    """Markers, stamps, and indexes."""
-    return path.endswith(("DIRTY", "STAMP", "index.sqlite"))
 
 
 def _replaced(places: tuple[int, ...], how: str) -> Scenes:
@@ -164,9 +126,7 @@ async def _never(fleet: Fleet) -> None:
 
 def test_a_fix_is_never_allowed(snapshot: SnapshotAssertion) -> None:
     never = {"cookieFix": {"policy": "Never"}}
-    assert snapshot(extension_class=Words) == told(
-        _never, bookies=1, ledger_dirs=2, settings=never
-    )
+    assert snapshot(extension_class=Words) == told(_never, bookies=1, ledger_dirs=2, settings=never)
 
 
 def _put_back(how: str) -> Scenes:
