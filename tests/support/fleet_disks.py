@@ -138,9 +138,12 @@ def _frames(content: bytes) -> Iterator[str]:
 
 
 def frame_shown(frame: RunFrame) -> str:
-    ids = EntrySet.from_runs([(frame.first_entry_id, frame.count, frame.pattern)])
+    pattern = frame.pattern
+    ids = shown(EntrySet.from_runs([(frame.first_entry_id, frame.count, pattern)]))
+    if pattern.period:
+        ids = f"{{{frame.first_entry_id}.. {pattern.size} of {pattern.period} x{frame.count}}}"
     flags = f" flags={frame.flags}" if frame.flags else ""
-    return f"ledger {frame.ledger_id} {shown(ids)} lac {frame.lac}{flags} {len(frame.buffer)} B"
+    return f"ledger {frame.ledger_id} {ids} lac {frame.lac}{flags} {len(frame.buffer)} B"
 
 
 def rows_of(image: bytes) -> Iterator[str]:
@@ -149,8 +152,13 @@ def rows_of(image: bytes) -> Iterator[str]:
         return
     with closing(sqlite3.connect(":memory:")) as database:
         database.deserialize(image)
-        names = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        for (table,) in sorted(names.fetchall()):
+        try:
+            names = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            tables = sorted(names.fetchall())
+        except sqlite3.DatabaseError as error:
+            yield str(error)
+            return
+        for (table,) in tables:
             rows = database.execute(f"SELECT * FROM {table}").fetchall()
             if rows:
                 yield f"{table}: {'; '.join(_row(table, row) for row in rows)}"

@@ -25,7 +25,7 @@ def state_of(bookie: SimBookie) -> Iterator[str]:
             yield f"{name} figure: {sample}"
         if control.booted is not None:
             storage = control.booted.storage
-            for line in _ledgers(storage):
+            for line in ledgers_of(storage):
                 yield f"{name} {line}"
     for directory in sorted(bookie.disk.directories):
         names = bookie.disk.list_directory(directory)
@@ -43,7 +43,7 @@ def _figures(bookie: SimBookie) -> Iterator[str]:
                 yield f"{sample.name.removeprefix('bookie_')}{{{labels}}} {sample.value:g}"
 
 
-def _ledgers(storage: Storage) -> Iterator[str]:
+def ledgers_of(storage: Storage) -> Iterator[str]:
     yield f"boundaries: {shown(storage.boundary())}, {shown(storage.unchecked_boundary())}"
     yield f"unflushed bytes {storage.unflushed_bytes}, noted {shown(storage.noted_ledgers())}"
     for ledger_id in sorted(storage.ledger_ids()):

@@ -68,7 +68,7 @@ _SIZES: Final = (
 )  # fmt: skip
 
 
-class _Steady(random.Random):
+class Steady(random.Random):
     """No chance: always the middle."""
 
     def random(self) -> float:
@@ -173,7 +173,7 @@ class Fleet:
     # Who is there
     def _bookie(self, name: str, elsewhere: str = "") -> _Bookie:
         made = _Bookie(
-            name, self._scale, loop=self.loop, network=self.network, rng=_Steady(),
+            name, self._scale, loop=self.loop, network=self.network, rng=Steady(),
             make_store=self._store, note=self.record.note, elsewhere=elsewhere,
         )  # fmt: skip
         made.on_operation = partial(self._disk_works, elsewhere or name)
@@ -206,7 +206,7 @@ class Fleet:
     def _store(self, process: Process) -> SimStore:
         made = RecordedStore(
             process.name, self.cluster, loop=self.loop, network=self.network,
-            weather=self.weather, rng=_Steady(), changed=lambda _id, _metadata, _by: None,
+            weather=self.weather, rng=Steady(), changed=lambda _id, _metadata, _by: None,
         )  # fmt: skip
         made.record = self.record
         return made
@@ -214,7 +214,7 @@ class Fleet:
     def process(self, name: str) -> Process:
         """A client's process, with a session of its own."""
         if name not in self._processes:
-            made = self._processes[name] = Process(name, self.loop, _Steady(), work_s=0.001)
+            made = self._processes[name] = Process(name, self.loop, Steady(), work_s=0.001)
             self.stores[name] = self._store(made)
         return self._processes[name]
 
@@ -476,8 +476,8 @@ async def _unwound(tasks: list[asyncio.Task[Any]]) -> None:
 
 def told(scenes: Callable[[Fleet], Coroutine[Any, Any, None]], **means: Any) -> str:
     """Runs the scenes in a new fleet; all that was written down."""
-    network = _Network(_Steady(), Weather(latency_s=LATENCY_S, tail=0.0))
-    loop = SimLoop(network, _Steady())
+    network = _Network(Steady(), Weather(latency_s=LATENCY_S, tail=0.0))
+    loop = SimLoop(network, Steady())
     network.loop = loop
     record = network.record = Record(loop.time)
     network.tap = record
@@ -490,7 +490,7 @@ def told(scenes: Callable[[Fleet], Coroutine[Any, Any, None]], **means: Any) -> 
     with replaced(loop.time, lambda: EPOCH_S + loop.time(), passing, 1):
         fleet = Fleet(Means(**means), loop, network)
         fleets.append(fleet)
-        with _logged(record, fleet.means.level):
+        with logged(record, fleet.means.level):
             try:
                 work = fleet.process(CLIENT).spawn(_all_of(scenes, fleet))
                 loop.run_until_complete(work)
@@ -514,7 +514,7 @@ async def _all_of(scenes: Callable[[Fleet], Coroutine[Any, Any, None]], fleet: F
 
 
 @contextmanager
-def _logged(record: Record, level: int) -> Iterator[None]:
+def logged(record: Record, level: int) -> Iterator[None]:
     """Lines that the product logs, each with the process that it is of."""
     handler, root = _Lines(record, level), logging.getLogger("bookie")
     before, disabled = root.level, logging.root.manager.disable

@@ -215,6 +215,9 @@ async def _twin(fleet: Fleet) -> None:
     fleet.say_boot(ONE)
     fleet.note("the first one is cut off from the store, and writes on")
     fleet.network.block(ONE, "metadata")
+    session = fleet.bookies[ONE].store
+    assert session is not None
+    session.expire()
     await asyncio.sleep(6.0)
     fleet.say_boot(ONE, twin)
     fleet.note("a person lets the second one go on")
