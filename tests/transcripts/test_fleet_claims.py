@@ -1,9 +1,9 @@
-"""Stories of who a bookie is: cookie, claim, instance, twins, locks; stores that are away or late."""
+"""Stories of who a bookie is: cookie, claim, instance, twins, locks, and stores that fail."""
 
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import pytest
 from bookie.boot.lock import FolderInUseError
@@ -296,7 +296,7 @@ def test_twins(twins: str, mode: str, snapshot: SnapshotAssertion) -> None:
 class _Taken(NoLock):
     """Held by others, for some times; then it cannot be opened, once."""
 
-    answers: list[Exception]
+    answers: ClassVar[list[Exception]] = []
 
     def acquire(self) -> None:
         if self.answers:
@@ -306,22 +306,20 @@ class _Taken(NoLock):
 async def _locks(fleet: Fleet) -> None:
     bookie = fleet.bookies[ONE]
 
-    class Taken(_Taken):
-        answers = [FolderInUseError("in use by 12"), FolderInUseError("in use by 13")]
-
-    bookie._lock = Taken
+    _Taken.answers[:] = [FolderInUseError("in use by 12"), FolderInUseError("in use by 13")]
+    bookie._lock = _Taken
     await fleet.boot()
     await fleet.until(lambda: bookie.is_serving, "the other one has ended")
     fleet.say_boot()
     with fleet.quiet():
         await fleet.stop(ONE)
     fleet.note("it is stopped while it waits")
-    Taken.answers = [FolderInUseError("in use by 14")] * 9
+    _Taken.answers[:] = [FolderInUseError("in use by 14")] * 9
     await fleet.boot()
     await fleet.stop(ONE)
     fleet.say_boot()
     fleet.note("the lock cannot be opened")
-    Taken.answers = [StorageError("/bookie-0/journal/LOCK: cannot open the lock")]
+    _Taken.answers[:] = [StorageError("/bookie-0/journal/LOCK: cannot open the lock")]
     await fleet.boot()
     fleet.note("and then it can")
     await fleet.boot()
@@ -365,4 +363,3 @@ async def _drains(fleet: Fleet) -> None:
 def test_a_drain_outlives_boots(snapshot: SnapshotAssertion) -> None:
     found = told(_drains, bookies=1, ledger_dirs=2, settings=SHORT_LEASE)
     assert snapshot(extension_class=Words) == found
-

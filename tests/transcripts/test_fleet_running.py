@@ -80,9 +80,7 @@ def _runs_fail(place: str, operation: str) -> Scenes:
 @pytest.mark.parametrize(
     ("place", "operation"), [("log", "sync"), ("journal", "write"), ("ledger-0", "commit")]
 )
-def test_a_disk_fails(
-    place: str, operation: str, mode: str, snapshot: SnapshotAssertion
-) -> None:
+def test_a_disk_fails(place: str, operation: str, mode: str, snapshot: SnapshotAssertion) -> None:
     found = told(_runs_fail(place, operation), bookies=1, mode=mode, settings=SHORT_LEASE)
     assert snapshot(extension_class=Words) == found
 

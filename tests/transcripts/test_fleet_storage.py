@@ -77,9 +77,7 @@ async def _notes(keeper: Keeper) -> None:
 @pytest.mark.parametrize("idle", [1, 2, None])
 @pytest.mark.parametrize("dirs", [1, 2])
 def test_notes(idle: int | None, dirs: int, snapshot: SnapshotAssertion) -> None:
-    found = kept(
-        _notes, ledger_dirs=dirs, shows_disk=False, settings={"note_idle_flushes": idle}
-    )
+    found = kept(_notes, ledger_dirs=dirs, shows_disk=False, settings={"note_idle_flushes": idle})
     assert snapshot(extension_class=Words) == found
 
 
@@ -335,4 +333,44 @@ async def _reserve(keeper: Keeper) -> None:
 
 def test_space_runs_low_and_is_free_again(snapshot: SnapshotAssertion) -> None:
     found = kept(_reserve, shows_disk=False, capacity_blocks=2048 + 14, settings=RESERVE)
+    assert snapshot(extension_class=Words) == found
+
+
+async def _hasty(keeper: Keeper) -> None:
+    """Nobody asks for a sync in memory mode; half a ring of bytes is written by itself."""
+    keeper.begin()
+    keeper.add(1, 0)
+    keeper.checkpoint()
+    await turns()
+    keeper.note("just less than half of the ring")
+    keeper.add(1, 1, size=4008)
+    keeper.add(1, 2, size=4007)
+    await turns()
+    keeper.note("one byte more makes half of it")
+    keeper.checkpoint()
+    keeper.add(1, 3, size=4008)
+    keeper.add(1, 4, size=4008)
+    await turns()
+
+
+def test_half_a_ring_is_written(snapshot: SnapshotAssertion) -> None:
+    assert snapshot(extension_class=Words) == kept(_hasty, file_blocks=8)
+
+
+async def _second_is_full(keeper: Keeper) -> None:
+    keeper.begin()
+    keeper.note("the first directory gets the last file")
+    keeper.disk.capacity_bytes = 4096 * (2048 + 20)
+    for ledger in (2, 1):
+        keeper.add(ledger, 0)
+        keeper.checkpoint()
+        await turns()
+        keeper.seen("full", lambda: keeper.open.maintenance.is_full)
+    keeper.say(where=lambda path: "log" in path)
+
+
+def test_the_second_directory_is_full(snapshot: SnapshotAssertion) -> None:
+    found = kept(
+        _second_is_full, ledger_dirs=2, shows_disk=False, capacity_blocks=3000, settings=RESERVE
+    )
     assert snapshot(extension_class=Words) == found
