@@ -363,3 +363,28 @@ async def _drains(fleet: Fleet) -> None:
 def test_a_drain_outlives_boots(snapshot: SnapshotAssertion) -> None:
     found = told(_drains, bookies=1, ledger_dirs=2, settings=SHORT_LEASE)
     assert snapshot(extension_class=Words) == found
+
+
+async def _longer_lease(fleet: Fleet) -> None:
+    await down(fleet, "killed")
+    for place in (0, 1):
+        fleet.bookies[ONE].wipe(place)
+    _boot(lease_s=40.0)(fleet.cluster)
+    await fleet.boot()
+
+
+async def _a_new_bookie(fleet: Fleet) -> None:
+    await fleet.begin("bookie-1")
+    await written(fleet, 1, 1)
+    fleet.cluster.garbled.add(LedgerId(1))
+    await fleet.boot(ONE)
+    fleet.say_state(ONE)
+
+
+def test_who_was_before_had_a_longer_lease(snapshot: SnapshotAssertion) -> None:
+    found = told(_longer_lease, bookies=1, settings=SHORT_LEASE)
+    assert snapshot(extension_class=Words) == found
+
+
+def test_a_new_bookie_where_a_ledger_cannot_be_read(snapshot: SnapshotAssertion) -> None:
+    assert snapshot(extension_class=Words) == told(_a_new_bookie, bookies=2)
