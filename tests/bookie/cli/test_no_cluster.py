@@ -37,3 +37,9 @@ def test_no_cluster_is_no_answer(command: str, output: str) -> None:
     told = CliRunner().invoke(main, words)
     sentence = f"error: there is no cluster at {NOWHERE}: correct the path in the URL\n"
     assert (told.exit_code, told.stdout, told.stderr) == (4, "", sentence)
+
+
+@pytest.mark.parametrize("job", ["audit", "repair", "rereplicate b --yes"])
+def test_no_cluster_is_no_job(job: str) -> None:
+    told = CliRunner().invoke(main, [*job.split(), "--metadata", NOWHERE])
+    assert told.exit_code == 4 and "there is no cluster at" in told.stderr

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from bookie.errors import SettingsError
+from bookie.exit_codes import Exit
 from bookie.ids import EntryId
 from bookie.metadata.store import RACK_PROPERTY, RPC_ENDPOINT, BookieInfo, Endpoint
 from bookie.protocol.recovery import ACCEPTED_LOSS_KEY
@@ -346,3 +347,18 @@ async def test_a7_a_repair_names_what_it_cannot_read_and_repairs_the_others(lab:
     assert result["entries_copied"] == 1 and lab.held(1, damaged.ledger_id) == [0, 1, 2]
     (blocked,) = result["blocked"]
     assert (blocked["ledger_id"], blocked["reason"]) == (garbled.ledger_id, "MetadataUnreadable")
+
+
+# Open ends
+@pytest.mark.parametrize(("away", "is_open_ended"), [(0, False), (1, False), (2, True), (3, True)])
+async def test_of_an_open_ledger_nothing_is_known_to_be_there_while_an_ack_quorum_is_silent(
+    lab: RepairLab, away: int, is_open_ended: bool
+) -> None:
+    """E3/Qw3/Qa2, nothing known to be acknowledged: two may have acknowledged what one denies."""
+    ledger = await lab.ledger(entries=0)
+    for number in range(away):
+        lab.fleet[number].down = True
+        await lab.store.unregister(lab.ids[number])
+    found = await look(lab)
+    assert found["open_ended"] == ([ledger.ledger_id] if is_open_ended else [])
+    assert (found["exit_code"] == Exit.OK) is not is_open_ended

@@ -6,7 +6,7 @@ import random
 import pytest
 from bookie.frames.build import build_run
 from bookie.frames.frame import CONSECUTIVE, Pattern
-from bookie.ids import NO_ENTRY, EntryId, LedgerId
+from bookie.ids import ENTRY_ID_MAX, NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
 from bookie.protocol.status import Status
 from bookie.server.disk_reads import READS_PER_CONNECTION_MAX
@@ -41,6 +41,15 @@ async def test_entries_come_back_verbatim_and_absent_ones_are_denied(stock: Stoc
     }
     assert {a.entry_id for a in answers if a.outcome is Outcome.NO_ENTRY} == {5, 6}
     assert (await stock.ask(stock.frames.read(99, 0)))[0].outcome is Outcome.NO_LEDGER
+
+
+async def test_an_id_beyond_the_largest_one_is_denied_beside_others(stock: StockLab) -> None:
+    ledger = await ledger_of(stock, 1)
+    wanted = [0, ENTRY_ID_MAX - 1, ENTRY_ID_MAX, ENTRY_ID_MAX + 1]
+    answers = await stock.ask(*[stock.frames.read(ledger, i) for i in wanted])
+    assert {a.entry_id: a.outcome for a in answers} == {
+        i: Outcome.NO_ENTRY if i else OK for i in wanted
+    }
 
 
 async def test_reads_of_one_write_are_one_read_of_the_storage(stock: StockLab) -> None:

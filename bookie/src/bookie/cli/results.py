@@ -96,6 +96,13 @@ def _troubles(document: Document) -> Iterator[_Trouble]:
     columns = ("ledger_id", "bookie_id", "reason", "message")
     yield _listed(document, "blocked", columns)
     yield _listed(document, "accepted_losses", ("ledger_id", "record"), "accepted losses")
+    ends = [{"ledger_id": ledger_id} for ledger_id in document.get("open_ended", ())]
+    yield _Trouble(
+        "open ledgers of which too few bookies answered",
+        ends,
+        ("ledger_id",),
+        _left_out(document, "open_ended"),
+    )
     title, columns = "metadata that cannot be read", ("ledger_id", "message")
     yield _listed(document, "unreadable_ledgers", columns, title)
     yield _listed(document, "misplaced", ("class", "ledger_id", "message"))

@@ -25,7 +25,8 @@ from bookie.wire.stock.v2 import BATCH_ANSWER_BYTES, BATCH_ENTRY_BYTES
 
 def is_plain(request: Read) -> bool:
     """True for a read of one entry by its id and nothing else; such reads are gathered."""
-    return not request.is_fencing and request.previous_lac is None and request.entry_id >= 0
+    is_of_one = 0 <= request.entry_id <= ENTRY_ID_MAX
+    return is_of_one and not request.is_fencing and request.previous_lac is None
 
 
 class ReadService:
@@ -40,9 +41,7 @@ class ReadService:
     def read_many(self, origin: Origin, requests: Sequence[Read]) -> bool:
         """Serve plain reads of one ledger with rising ids by one read of a range."""
         first, last = requests[0], requests[-1]
-        asked = ReadRequest(
-            first.ledger_id, first.entry_id, _bounded(last.entry_id), READ_BYTES_MAX, NO_KEY
-        )
+        asked = ReadRequest(first.ledger_id, first.entry_id, last.entry_id, READ_BYTES_MAX, NO_KEY)
         then = partial(self._answer_many, origin, requests)
         return self._operations.read(origin.client, asked, fence=False, then=then)
 
@@ -78,9 +77,9 @@ class ReadService:
         return self._read_last(origin, request)
 
     def _read_id(self, origin: Origin, request: Read, entry_id: EntryId) -> bool:
-        asked = ReadRequest(
-            request.ledger_id, entry_id, _bounded(entry_id), 1, request.master_key or NO_KEY
-        )
+        # No bookie ever takes an id above ENTRY_ID_MAX: what is answered of that one denies it.
+        only = _bounded(entry_id)
+        asked = ReadRequest(request.ledger_id, only, only, 1, request.master_key or NO_KEY)
         then = partial(self._answer_one, origin, request, entry_id)
         return self._operations.read(origin.client, asked, fence=request.is_fencing, then=then)
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
-from bookie.errors import InconsistentError
+from bookie.errors import InconsistentError, UnavailableError
 from bookie.ids import BookieId
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import Cookie
@@ -52,7 +52,7 @@ async def test_nothing_that_changes_a_cluster_begins_where_a_bookie_is_of_anothe
 
 
 async def test_no_cluster_is_no_clean_cluster() -> None:
-    with pytest.raises(InconsistentError, match="no instance id"):
+    with pytest.raises(UnavailableError, match="correct the path"):
         await SameCluster.look(MemoryStore())
 
 

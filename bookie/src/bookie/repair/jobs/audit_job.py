@@ -201,4 +201,5 @@ class _Audit:
 
 def _blocked(found: Audit, others: OtherFindings) -> int:
     """How much is in the way of calling everything known."""
-    return len(found.skipped) + len(others.silent) + len(found.unreadable)
+    undecided = (found.skipped, others.silent, found.unreadable, found.open_ended)
+    return sum(map(len, undecided))

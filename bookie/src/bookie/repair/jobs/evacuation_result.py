@@ -26,7 +26,8 @@ def evacuation_result(
     bookie."""
     late = left - {outcome.ledger_id for outcome in outcomes}
     blocked = blocked_rows(outcomes, refusal, late)
-    code = exit_code(after.counts, blocked=len(blocked)) or (Exit.UNDECIDED if left else Exit.OK)
+    undecided = len(blocked) + len(left) + len(after.open_ended)
+    code = exit_code(after.counts, blocked=undecided)
     return {
         "refused": refusal.message if refusal is not None else "",
         "ledgers_left": len(left),

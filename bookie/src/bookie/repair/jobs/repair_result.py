@@ -66,7 +66,7 @@ def repair_result(
         "undecidable_left_out": left_out(undecidable),
         "undecided": undecided_json(outcomes),
         **{name: audited[name] for name in ("classes", "copies", "last_copies")},
-        "exit_code": exit_code(after.counts, blocked=len(blocked)),
+        "exit_code": exit_code(after.counts, blocked=len(blocked) + len(after.open_ended)),
     }
 
 
@@ -84,6 +84,7 @@ def after_json(after: Audit, blocked: Sequence[Document], silent: Iterable[Booki
         "blocked": list(blocked[:FINDINGS_MAX]),
         "blocked_left_out": left_out(blocked),
         **{name: audited[name] for name in ("findings", "findings_left_out")},
+        **{name: audited[name] for name in ("open_ended", "open_ended_left_out")},
         **accepted_json(after),
         "unreachable": sorted(after.unreachable | set(silent)),
     }

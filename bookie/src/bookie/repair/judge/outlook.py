@@ -63,7 +63,7 @@ def outlook(metadata: LedgerMetadata, holdings: Mapping[BookieId, Holding]) -> O
     unknown = [member for member in members if not holdings[member].denies_absent]
     away = [member for member in ensemble if not holdings[member].has_searched]
     is_denied = len(members) - len(unknown) > metadata.write_quorum - metadata.ack_quorum
-    if is_denied and _can_fence(metadata, holdings):
+    if is_denied and can_fence(metadata, holdings):
         return Outlook(metadata.ledger_id, lac, EntryId(entry - 1), (), ())
     forgotten_by = [] if is_denied else [one for one in unknown if one not in away]
     return Outlook(
@@ -75,8 +75,10 @@ def outlook(metadata: LedgerMetadata, holdings: Mapping[BookieId, Holding]) -> O
     )
 
 
-def _can_fence(metadata: LedgerMetadata, holdings: Mapping[BookieId, Holding]) -> bool:
-    """Whether those that answer are enough to shut out the old writer."""
+def can_fence(metadata: LedgerMetadata, holdings: Mapping[BookieId, Holding]) -> bool:
+    """Whether those that answer are enough to shut out the old writer: nothing can have been
+    acknowledged that none of them holds.
+    """
     ensemble = metadata.last_fragment.ensemble
     return fence_covers(
         [position for position, one in enumerate(ensemble) if holdings[one].has_searched],

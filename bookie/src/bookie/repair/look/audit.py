@@ -38,6 +38,7 @@ from bookie.repair.judge.expect import (
     no_answer,
 )
 from bookie.repair.judge.last_copies import COPIES_MIN, NOTHING, LastCopies, last_copies, sum_of
+from bookie.repair.judge.outlook import can_fence
 from bookie.repair.judge.quorums import Quorums, all_quorums, quorum_of
 from bookie.repair.judge.tally import Tallies, summed, tally_of
 from bookie.repair.look.bookie_control import BookieControl
@@ -86,9 +87,17 @@ class Look:
         return self.verdict.ledger_id
 
     @property
+    def is_open_ended(self) -> bool:
+        """True when entries may have been acknowledged that no answer speaks of: the ledger is not
+        closed, and too few bookies of its last fragment have searched their disks.
+        """
+        metadata = self.metadata.value
+        return not metadata.is_closed and not can_fence(metadata, self.holdings)
+
+    @property
     def is_silent(self) -> bool:
-        """True when entries are unknown because a member gave no answer."""
-        return bool(self.verdict.unknown) and not all(
+        """True when something is unknown because a member gave no answer."""
+        return (bool(self.verdict.unknown) or self.is_open_ended) and not all(
             holding.has_searched for holding in self.holdings.values()
         )
 
@@ -121,6 +130,8 @@ class Audit:
     """How many ledgers there are of each kind of quorum."""
     unreadable: tuple[tuple[LedgerId, MetadataFormatError], ...] = ()
     """Ledgers whose metadata cannot be read: nothing is known of their entries."""
+    open_ended: frozenset[LedgerId] = frozenset()
+    """Ledgers of which more may have been acknowledged than is known (`Look.is_open_ended`)."""
 
     def __add__(self, other: "Audit") -> "Audit":
         return Audit(
@@ -135,6 +146,7 @@ class Audit:
             self.last_copies + other.last_copies,
             all_quorums((self.quorums, other.quorums)),
             self.unreadable + other.unreadable,
+            self.open_ended | other.open_ended,
         )
 
 
@@ -312,6 +324,7 @@ def audit_of(looks: Mapping[LedgerId, Look]) -> Audit:
             for bookie_id, holding in look.holdings.items()
             if holding.status is Status.UNREACHABLE
         ),
+        open_ended=frozenset(look.ledger_id for look in found if look.is_open_ended),
     )
 
 

@@ -7,7 +7,7 @@ store whose leader was deposed would hide the youngest ledgers.
 
 from dataclasses import dataclass
 
-from bookie.errors import InconsistentError
+from bookie.errors import InconsistentError, UnavailableError
 from bookie.metadata.store import MetadataStore
 
 
@@ -19,10 +19,14 @@ class SameCluster:
 
     @classmethod
     async def look(cls, store: MetadataStore) -> "SameCluster":
-        """InconsistentError: there is no cluster, or a bookie's cookie is of another one."""
+        """UnavailableError: there is no cluster. InconsistentError: a bookie's cookie is of another
+        one.
+        """
         instance_id = await store.instance_id()
         if instance_id is None:
-            raise InconsistentError("there is no cluster at this address: no instance id")
+            raise UnavailableError(
+                "there is no cluster at this address of the metadata store: correct the path in it"
+            )
         await store.barrier()
         others = {
             bookie_id: cookie.instance_id

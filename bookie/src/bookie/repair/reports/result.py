@@ -75,6 +75,8 @@ def audit_json(audit: Audit) -> Document:
         "audit": counts_json(audit.counts),
         "marked_ledgers": audit.marked,
         "unreachable": sorted(audit.unreachable),
+        "open_ended": sorted(audit.open_ended)[:FINDINGS_MAX],
+        "open_ended_left_out": left_out(audit.open_ended),
         **accepted_json(audit),
         "findings": [finding_json(verdict) for verdict in worst[:FINDINGS_MAX]],
         "findings_left_out": left_out(worst),

@@ -25,12 +25,13 @@ _CLUSTER: Final = re.compile(r"local-cluster\[([1-9]\d*),([1-9]\d*),([1-9]\d*)\]
 
 @dataclass(frozen=True, slots=True)
 class LocalMaster:
-    """Spark's name for it. `executors`: processes of their own, 0 = none; `memory_mib` of each."""
+    """Spark's name for it, with how much memory each executor has. `executors`: processes of their
+    own, 0 = none; `cores` of each.
+    """
 
     name: str
     executors: int = 0
     cores: int = 0
-    memory_mib: int = 0
 
     def conf(self) -> dict[str, str]:
         """Spark's settings for this master, besides those that every session has."""
@@ -61,7 +62,7 @@ def local_master(environ: Mapping[str, str]) -> LocalMaster:
             f"{MASTER_VARIABLE} is {name!r}, expected local[threads], local[threads,tries] or "
             f"local-cluster[executors,cores,MiB] with {HEAP_MIB_MIN} MiB or more"
         )
-    return LocalMaster(name, *map(int, found.groups()))
+    return LocalMaster(name, int(found[1]), int(found[2]))
 
 
 def writable_home(installed: Path, scratch: Path) -> Path:
