@@ -49,7 +49,17 @@ def test_every_path_leads_back_to_its_id(ledger_id: int, long_layout: bool) -> N
 
 @pytest.mark.parametrize(
     "path",
-    ["", "LAYOUT", "00/0000/X0001", "00/0000/L001", "00/0a00/L0001", "00/L0001", "0٣/0000/L0001"],
+    [
+        "",
+        "LAYOUT",
+        "00/0000/X0001",
+        "00/0000/L001",
+        "00/0a00/L0001",
+        "00/L0001",
+        "0٣/0000/L0001",
+        "922/3372/0368/5477/L5808",
+        "999/9999/9999/9999/L9999",
+    ],
 )
 def test_other_znodes_are_no_ledgers(path: str) -> None:
     assert ledger_id_of(path) is None

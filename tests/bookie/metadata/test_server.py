@@ -102,6 +102,7 @@ def test_a_second_server_on_the_folder_is_refused(tmp_path: Path) -> None:
         with server(tmp_path, free_port()) as second:
             assert b"a ZooKeeper already runs on" in second.communicate(timeout=30)[1]
             assert second.returncode == 1
+        assert str(port) in (tmp_path / "zoo.cfg").read_text()
 
 
 def configured(tmp_path: Path, bind: str | None) -> set[str]:

@@ -80,7 +80,10 @@ def ledger_id_of(path: str) -> LedgerId | None:
     digits = "".join(folders) + last.removeprefix(LEDGER_PREFIX)
     if lengths not in (SHORT_SPLIT, LONG_SPLIT) or not last.startswith(LEDGER_PREFIX):
         return None
-    return LedgerId(int(digits)) if digits.isascii() and digits.isdecimal() else None
+    if not (digits.isascii() and digits.isdecimal()):
+        return None
+    number = int(digits)  # 19 digits reach beyond the largest id
+    return LedgerId(number) if number <= LEDGER_ID_MAX else None
 
 
 def is_folder(name: str, *, length: int) -> bool:

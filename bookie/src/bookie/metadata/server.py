@@ -109,11 +109,11 @@ def become_server(directory: Path, *, port: int, settings: EmbeddedSettings) -> 
     java, jars = find_java(), find_jars()
     directory = directory.absolute()
     directory.mkdir(parents=True, exist_ok=True)
-    prepare_stores(directory, settings)
-    write_configuration(directory, port=port, settings=settings)
     command = server_command(java, jars, directory=directory, settings=settings)
     with (directory / "lock").open("wb") as lock:
-        lock_folder(lock, directory)
+        lock_folder(lock, directory)  # before a file is written that a running server may read
+        prepare_stores(directory, settings)
+        write_configuration(directory, port=port, settings=settings)
         os.set_inheritable(lock.fileno(), True)
         if settings.tls is not None:
             renewal.start(settings.tls.absolute(), stores_of(directory), of=os.getpid())
