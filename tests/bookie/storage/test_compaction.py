@@ -100,6 +100,18 @@ def test_compaction_touches_nothing_behind_the_last_checkpoint(kit: StorageKit) 
     assert kit.held(2) == ids((0, 199))
 
 
+def test_garbage_that_lay_behind_the_last_checkpoint_goes_after_the_next_one(
+    kit: StorageKit,
+) -> None:
+    fill(kit)
+    kit.add(*(run(3, first, 10, fill=ENTRY) for first in range(0, 200, 10)))
+    kit.storage.maintenance.delete_ledgers([LedgerId(3)])
+    kit.compact()
+    kit.add(*(run(1, 40 + n, 1, fill=ENTRY) for n in range(100)))
+    kit.storage.maintenance.checkpoint()
+    assert kit.compact().files_deleted
+
+
 def test_nothing_is_looked_at_again_until_something_died(
     kit: StorageKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:

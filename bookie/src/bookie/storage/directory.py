@@ -317,7 +317,9 @@ class LedgerDirectory:
                 Batch(rows=capture.rows.ledgers, records=records, facts=facts.encode()),
                 is_readable=self.is_readable,
             )
-            self.has_garbage = self.has_garbage or dead > 0
+            # Of files that lie behind it only now a compaction has looked at none.
+            has_passed_file = facts.indexed_to[0] != self.facts.indexed_to[0]
+            self.has_garbage = self.has_garbage or dead > 0 or has_passed_file
             self.facts = facts
         with self._lock:
             self._frozen = None
