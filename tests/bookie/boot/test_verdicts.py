@@ -457,6 +457,14 @@ def test_the_next_epoch_is_above_stamps_markers_and_store() -> None:
     assert found(*BLANKS, last_epoch=None, cookie=None).next_epoch == 1
 
 
+def test_a_store_that_lost_the_claim_of_the_first_boot_gives_its_epoch_no_second_time() -> None:
+    assert CLEAN.marker is not None
+    clean = FoundMarker(True, replace(CLEAN.marker, boot_epoch=1))
+    first = [disk(n, stamp=stamp(n, boot_epoch=1), marker=clean) for n in range(3)]
+    seen = found(*first, last_epoch=None, last_served=0, generation=0)
+    assert seen.has_ended_no_boot and seen.next_epoch == 2
+
+
 # ---- whatever is found --------------------------------------------------------------------------
 
 STAMPS = st.builds(

@@ -157,11 +157,11 @@ class Inspection:
 
         The first boot has epoch 1, however often it is begun, until one ends.
         """
-        if self.has_ended_no_boot:
-            return 1
         marked = [
             disk.marker.marker.boot_epoch for disk in self.disks if disk.marker.marker is not None
         ]
+        if self.has_ended_no_boot and not marked:
+            return 1
         stamped = [stamp.boot_epoch for stamp in self.stamps]
         return 1 + max([*stamped, *marked, self.last_epoch or 0])
 
