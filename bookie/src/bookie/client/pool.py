@@ -146,7 +146,7 @@ class _Link:
         try:
             channel = await self._open()
         except Exception as error:  # a registration may hold anything, such as port 70000
-            self._lost(f"cannot connect: {error or type(error).__name__}")
+            self._lost(f"cannot connect: {str(error) or type(error).__name__}")
             return
         finally:
             self._connecting = None

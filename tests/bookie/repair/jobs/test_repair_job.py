@@ -404,3 +404,14 @@ async def test_a_ledger_nobody_holds_is_wholly_missing(lab: RepairLab) -> None:
     found = await look(lab)
     assert found["audit"]["no_copy"] == 5 and found["exit_code"] == 3
     assert found["findings"][0]["ledger_id"] == ledger.ledger_id == LedgerId(0)
+
+
+async def test_a_copy_that_no_disk_has_is_in_the_way_of_a_clean_end(lab: RepairLab) -> None:
+    """The bookie has no mark that it would keep for that reason."""
+    ledger = await lab.ledger(entries=4, last=3)
+    lab.fleet[1].lose(ledger.ledger_id, [2])
+    lab.control.refuse_flush.add(lab.ids[1])
+    result = await run(lab)
+    (row,) = result["blocked"]
+    assert (row["bookie_id"], row["reason"]) == (lab.ids[1], "NotFlushed")
+    assert result["exit_code"] == 4 and result["entries_copied"] == 1

@@ -27,12 +27,14 @@ def test_a_ledger_is_cleared_once_no_bookie_keeps_a_mark_of_it(answers: tuple[st
     asked = [(bookie_id, ANSWERS[word]) for bookie_id, word in zip(BOOKIES, answers, strict=True)]
     other = [(bookie_id, Cleared(OTHER, True, "")) for bookie_id in BOOKIES]
     marks = [Marks(one, Status.OK, (Mark(ONE, True), Mark(OTHER, False))) for one in BOOKIES]
-    found = repair_result([], marks=marks, after=Audit(), losses=[], cleared=[*asked, *other])
+    cleared = [*asked, *other]
+    found = repair_result([], marks=marks, after=Audit(), losses=[], cleared=cleared, unflushed={})
     kept = answers.count("kept")
     assert found["ledgers"]["cleared"] == (1 if kept else 2)
     assert (found["ledgers"]["blocked"], len(found["blocked"])) == (min(kept, 1), kept)
-    cleared = [row["marks_cleared"] for row in found["bookies"]]
-    assert cleared == [1 if word == "kept" else 2 for word in answers]
+    assert [row["marks_cleared"] for row in found["bookies"]] == [
+        1 if word == "kept" else 2 for word in answers
+    ]
 
 
 def test_a_ledger_of_which_every_entry_may_be_lost_waits_for_a_person() -> None:

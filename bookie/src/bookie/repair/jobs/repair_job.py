@@ -73,7 +73,7 @@ async def repair(
     say(f"{len(todo)} ledgers to look after, engine {choice.name} ({choice.reason})")
     outcomes = await run.repair_ledgers(todo)
     passing("repair: copied, not flushed")
-    await run.flush(outcomes, marks)
+    unflushed = await run.flush(outcomes, marks)
     after = await run.audit(tasks, outcomes)
     losses = await record_losses(run.auditor, cluster.control, after.findings)
     if losses:
@@ -85,7 +85,9 @@ async def repair(
     await run.end()
     gone = await run.left_over(marks)
     marks = [found for found in marks if found.bookie_id not in gone]
-    found = repair_result(outcomes, marks=marks, after=after, losses=losses, cleared=cleared)
+    found = repair_result(
+        outcomes, marks=marks, after=after, losses=losses, cleared=cleared, unflushed=unflushed
+    )
     found["ledgers"]["done_before"] = len(done)
     return job.result(left_over=sorted(gone), **found)
 
@@ -224,13 +226,19 @@ class _Repair:
         async with keeping, self._job.engine() as engine:
             return await engine.repair(tasks, self._request.settings, done)
 
-    async def flush(self, outcomes: Iterable[Outcome], marks: Iterable[Marks]) -> None:
-        """Make durable what was written; a bookie that fails here refuses to clear by itself."""
+    async def flush(
+        self, outcomes: Iterable[Outcome], marks: Iterable[Marks]
+    ) -> dict[BookieId, Status]:
+        """Make durable what was written; the answers of bookies that did not, which will refuse to
+        clear by themselves.
+        """
         written = {BookieId(bookie_id) for outcome in outcomes for bookie_id in outcome.touched}
         written |= self._checkpoint.touched if self._checkpoint is not None else set()
         marked = {found.bookie_id for found in marks if found.marks}
-        for bookie_id, status in (await self._cluster.flush(written | marked)).items():
+        failed = await self._cluster.flush(written | marked)
+        for bookie_id, status in failed.items():
             self._say(f"{bookie_id} did not flush: {status.name}")
+        return failed
 
     async def audit(self, tasks: Iterable[LedgerTask], outcomes: Iterable[Outcome]) -> Audit:
         """Audit by the indexes; for ledgers with corrupt copies, read every copy once more."""

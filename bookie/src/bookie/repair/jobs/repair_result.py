@@ -36,11 +36,14 @@ def repair_result(
     after: Audit,
     losses: Sequence[Loss],
     cleared: Sequence[tuple[BookieId, Cleared]],
+    unflushed: Mapping[BookieId, Status],
 ) -> Document:
-    """The fields of the result object from `bookies` to `exit_code`."""
+    """The fields of the result object from `bookies` to `exit_code`. `unflushed`: bookies that did
+    not make durable what they accepted.
+    """
     refused = [(bookie_id, one) for bookie_id, one in cleared if not one.is_done]
     silent = [found for found in marks if found.status is not Status.OK]
-    blocked = _blocked(outcomes, refused, silent)
+    blocked = _blocked(outcomes, refused, silent, unflushed)
     undecidable = [outcome for outcome in outcomes if outcome.reason == "Undecidable"]
     unmarked, audited = _unmarked(cleared), audit_json(after)
     return {
@@ -94,8 +97,11 @@ def _blocked(
     outcomes: Iterable[Outcome],
     refused: Iterable[tuple[BookieId, Cleared]],
     silent: Iterable[Marks],
+    unflushed: Mapping[BookieId, Status],
 ) -> list[Document]:
-    """What is in the way of a clean end: ledgers, marks that stay, bookies without an answer."""
+    """What is in the way of a clean end: ledgers, marks that stay, bookies without an answer, or
+    with copies that no disk has yet.
+    """
     rows: list[Document] = [
         {"ledger_id": outcome.ledger_id, "reason": outcome.reason, "message": outcome.message}
         for outcome in outcomes
@@ -117,6 +123,14 @@ def _blocked(
             "message": f"its marks are unknown: {found.status.name} {found.message}".rstrip(),
         }
         for found in silent
+    ]
+    rows += [
+        {
+            "bookie_id": bookie_id,
+            "reason": "NotFlushed",
+            "message": f"it did not make durable what it accepted: {status.name}",
+        }
+        for bookie_id, status in sorted(unflushed.items())
     ]
     return rows
 

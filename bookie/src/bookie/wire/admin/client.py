@@ -114,6 +114,8 @@ _FAILURES: Final = {
     grpc.StatusCode.INVALID_ARGUMENT: Failure.MISTAKEN,
     grpc.StatusCode.UNIMPLEMENTED: Failure.MISTAKEN,
 }
+_FAILED_THERE: Final = (grpc.StatusCode.DATA_LOSS, grpc.StatusCode.ABORTED)
+"""A bookie ends a call so whose disk, or metadata store, fails it."""
 
 
 class CallError(UnavailableError):
@@ -126,6 +128,8 @@ class CallError(UnavailableError):
         self.words = words or code.name
         if self.failure is Failure.REFUSED:
             sentence = f"refused at {target}: {words}"
+        elif code in _FAILED_THERE:
+            sentence = f"the bookie at {target} could not do it ({code.name}): {words}"
         elif why := next(
             (found[0] for one in HANDSHAKE_FAILED if (found := one.search(words))), ""
         ):
