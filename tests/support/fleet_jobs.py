@@ -34,7 +34,6 @@ from bookie.repair.reports.ledger_progress import LedgerProgress
 from bookie.repair.reports.page import page
 from bookie.repair.reports.progress_lines import ProgressLine, Say
 from bookie.testing.simulation.surroundings import EPOCH_S
-from fleet_record import shown
 from fleet_state import state_of, store_of
 from fleet_story import CLIENT, PASSWORD, Fleet
 
@@ -216,54 +215,11 @@ async def job(
         if task.cancelled():
             fleet.record.note(f"= {what}: cut off")
             return None
-        return await seen(fleet, what, _taken(task))
+        return await fleet.seen(what, _taken(task))
 
 
 async def _taken(task: "asyncio.Task[Any]") -> Any:
     return task.result()
-
-
-async def seen(fleet: Fleet, what: str, work: Awaitable[Any]) -> Any:
-    """Like `Fleet.seen`, with a result object in fewer lines."""
-
-    async def noted() -> str:
-        documents.append(await work)
-        return "" if isinstance(documents[0], dict) else shown(documents[0])
-
-    documents: list[Any] = []
-    if await fleet.seen(what, noted()) is None or not isinstance(documents[0], dict):
-        return documents[0] if documents else None
-    for line in lines_of_result(documents[0]):
-        fleet.record.note(f"    {line}")
-    return documents[0]
-
-
-def lines_of_result(document: Mapping[str, Any]) -> Iterator[str]:
-    """A line to each field, and to each row of a list. Equal parts of a field stand there once."""
-    for name, value in document.items():
-        if isinstance(value, list) and value and isinstance(value[0], dict):
-            yield f"{name}:"
-            yield from (f"  - {_plain(row)}" for row in value)
-        elif isinstance(value, dict) and value and all(isinstance(v, dict) for v in value.values()):
-            groups: dict[str, list[str]] = {}
-            for part, inner in value.items():
-                groups.setdefault(_plain(inner), []).append(str(part))
-            yield f"{name}:"
-            yield from (f"  {' '.join(parts)}: {inner}" for inner, parts in groups.items())
-        else:
-            yield f"{name}: {_plain(value)}"
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{k}={_plain(v)}" for k, v in value.items()) or "{}"
-    if isinstance(value, list | tuple):
-        return (
-            "["
-            + ", ".join(f"({_plain(v)})" if isinstance(v, dict) else _plain(v) for v in value)
-            + "]"
-        )
-    return shown(value)
 
 
 def lines_of_page(document: Mapping[str, Any]) -> Iterator[str]:

@@ -6,16 +6,23 @@ numbered in the order in which they come, and times of day are those since the b
 """
 
 import asyncio
-import json
 import re
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence, Set
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set,
+)
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import wraps
 from typing import Any, Final
 
-import yaml
 from bookie.errors import FrameError
 from bookie.frames.build import build_run
 from bookie.frames.entry import DigestType, EntryCodec, master_key
@@ -84,10 +91,32 @@ def shown(value: Any) -> str:
     return type(value).__name__
 
 
-def lines_of(document: Any) -> list[str]:
-    """A result as somebody reads it, field by field."""
-    plain = json.loads(json.dumps(document, default=shown))
-    return yaml.safe_dump(plain, sort_keys=False, width=110).splitlines()
+def lines_of(document: Mapping[str, Any]) -> Iterator[str]:
+    """A result: a line to each field, and to each row of a list. Equal parts of a field stand there
+    once.
+    """
+    for name, value in document.items():
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            yield f"{name}:"
+            yield from (f"  - {_plain(row)}" for row in value)
+        elif isinstance(value, dict) and value and all(isinstance(v, dict) for v in value.values()):
+            groups: dict[str, list[str]] = {}
+            for part, inner in value.items():
+                groups.setdefault(_plain(inner), []).append(str(part))
+            yield f"{name}:"
+            yield from (f"  {' '.join(parts)}: {inner}" for inner, parts in groups.items())
+        else:
+            yield f"{name}: {_plain(value)}"
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{k}={_plain(v)}" for k, v in value.items()) or "{}"
+    if isinstance(value, list | tuple):
+        return (
+            f"[{', '.join(f'({_plain(v)})' if isinstance(v, dict) else _plain(v) for v in value)}]"
+        )
+    return shown(value)
 
 
 def _of_fields(value: Any, *, but: Collection[str] = ()) -> str:

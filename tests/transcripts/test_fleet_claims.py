@@ -144,7 +144,7 @@ def _identity_lost(policy: str, names: Sequence[str]) -> Scenes:
 
 
 @pytest.mark.parametrize(
-    "names", [("cookies",), ("cookies", "boots"), ("cookies", "ledgers")], ids=" and ".join
+    "names", [("cookies",), ("cookies", "boots"), ("cookies", "ledgers")], ids="_and_".join
 )
 @pytest.mark.parametrize("policy", ["Auto", "Approve"])
 def test_no_cookie_and_no_disk(

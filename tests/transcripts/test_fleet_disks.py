@@ -28,9 +28,11 @@ def _replaced(places: tuple[int, ...], how: str) -> Scenes:
 
 
 @pytest.mark.parametrize("how", ["stopped", "killed"])
-@pytest.mark.parametrize("places", [(0,), (1,), (2,), (1, 2), (0, 1, 2)], ids=str)
-def test_replaced(places: tuple[int, ...], how: str, snapshot: SnapshotAssertion) -> None:
-    found = told(_replaced(places, how), bookies=1, ledger_dirs=2, settings=SHORT_LEASE)
+@pytest.mark.parametrize("places", ["0", "1", "2", "12", "012"])
+def test_replaced(places: str, how: str, snapshot: SnapshotAssertion) -> None:
+    found = told(
+        _replaced(tuple(map(int, places)), how), bookies=1, ledger_dirs=2, settings=SHORT_LEASE
+    )
     assert snapshot(extension_class=Words) == found
 
 

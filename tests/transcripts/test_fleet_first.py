@@ -1,9 +1,7 @@
 """The first story of a fleet: one bookie crashes, its ledger is repaired. Others are beside it."""
 
-import asyncio
-
-from bookie.ids import BookieId, EntryId
-from bookie.repair.jobs.repair_job import RepairRequest, repair
+from bookie.ids import EntryId
+from fleet_jobs import repaired
 from fleet_story import Fleet, told
 from syrupy.assertion import SnapshotAssertion
 from transcripts import Words
@@ -18,9 +16,7 @@ async def _scenes(fleet: Fleet) -> None:
     writer.append(b"more")
     await fleet.seen("acknowledged", writer.wait_acked(EntryId(3)))
     fleet.note("it is repaired, which ends the writer's ledger")
-    request = RepairRequest((BookieId("bookie-1"),), engine="inline")
-    work = fleet.spawn("repair", repair(fleet.handles("repair"), request))
-    await fleet.seen("repair", asyncio.shield(work))
+    await repaired(fleet, "1")
     await fleet.seen("closed", writer.close())
     fleet.say_state()
     fleet.say_store()

@@ -192,7 +192,7 @@ def _power_goes(point: str) -> Scenes:
         "checkpoint: log synced, index not committed",
         "checkpoint: indexes committed, journal not trimmed",
     ],
-    ids=lambda point: point.partition(": ")[2],
+    ids=lambda point: point.partition(": ")[2].replace(", ", "_").replace(" ", "_"),
 )  # fmt: skip
 @pytest.mark.parametrize("mode", ["memory", "journal"])
 def test_power_goes_while_it_runs(point: str, mode: str, snapshot: SnapshotAssertion) -> None:
