@@ -18,10 +18,12 @@ from bookie.errors import (
     NoSuchLedgerError,
     UnavailableError,
 )
+from bookie.frames.entry import ENTRY_BYTES_MAX
 from bookie.ids import EntryId, LedgerId
 from bookie.metadata.memory import MemoryStore
 from bookie.metadata.store import Unreadable, Versioned
 from bookie.protocol.ledger import LedgerMetadata
+from bookie.protocol.status import Status
 from bookie.testing.fleet import FakeFleet
 from fleet_writer import FleetClient
 
@@ -67,6 +69,23 @@ async def test_opening_takes_over_and_keeps_what_was_acknowledged() -> None:
     await append(new, b"c")
     await new.close()
     assert await content(ledgers) == [b"a", b"b", b"c"]
+
+
+async def test_a_bookie_that_calls_an_add_a_bad_request_ends_the_log() -> None:
+    ledgers = await client()
+    log = await opened(ledgers)
+    for number in range(3):
+        ledgers.fleet[number].refuse_adds = Status.BAD_REQUEST
+    with pytest.raises(BadRequestError):
+        await log.append(b"a")
+    assert not log.is_owned
+
+
+async def test_a_payload_that_is_too_large_is_refused_and_the_log_goes_on() -> None:
+    log = await opened(await client())
+    with pytest.raises(BadRequestError):
+        await log.append(bytes(ENTRY_BYTES_MAX))
+    assert log.is_owned and await log.append(b"a")
 
 
 async def test_the_old_owner_is_fenced_and_can_reopen() -> None:

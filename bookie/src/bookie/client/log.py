@@ -200,10 +200,11 @@ class ReplicatedLog:
 
         A writer that has failed once cannot go on, nor can the log. Only a refused payload, or an
         append during a close, leaves the log as it is: losing the log then would break off the
-        close.
+        close. A bookie may refuse an add as a bad request, too, which ends the writer.
         """
         is_closing = self._lost is None and isinstance(error, LedgerClosedError)
-        if is_closing or isinstance(error, BadRequestError):
+        is_refused = isinstance(error, BadRequestError) and self._writer.error is None
+        if is_closing or is_refused:
             return error
         self._lose(error)
         return self._lost or error

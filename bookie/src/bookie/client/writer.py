@@ -155,6 +155,11 @@ class LedgerWriter:
         """The last entry that is acknowledged together with everything before it; -1 = none."""
         return self._core.lac
 
+    @property
+    def error(self) -> BookieError | None:
+        """What has ended this writer; None = nothing has, or it was closed in order."""
+        return self._core.error
+
     # Appending
     def append(self, payload: bytes) -> LacFuture:
         """Append one entry; the future gets its id once it and everything before it is
