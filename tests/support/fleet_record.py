@@ -260,6 +260,12 @@ def _answer(found: Envelope) -> str:
     body = found.body
     if not body:
         return ""
+    if (
+        found.op is not Op.HELLO
+        and (words := bytes(body)).isascii()
+        and words.decode().isprintable()
+    ):
+        return repr(words.decode())  # why it refuses
     try:
         if found.op is Op.READ:
             reply = ReadReply.decode(body)
