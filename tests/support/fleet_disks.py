@@ -24,7 +24,7 @@ from bookie.storage.records import Boundary, LedgerRecord
 from bookie.testing.disk import SimDisk
 from bookie.testing.simulation.bookies import SimBookie
 from bookie.testing.volatile import Inode
-from fleet_record import digest, shown
+from fleet_words import digest, shown
 
 _KINDS: Final = {".jnl": JOURNAL_FILES, ".log": LOG_FILES}
 _JSON_MAX: Final = 400

@@ -7,7 +7,7 @@ from bookie.metadata.memory import MemoryCluster
 from bookie.server.http import BookieCollector, Gauges
 from bookie.storage.storage import Storage
 from bookie.testing.simulation.bookies import SimBookie
-from fleet_record import shown
+from fleet_words import shown
 
 _OF_THE_MACHINE: Final = ("_bucket", "_sum", "_created")
 """Samples that say how long something took by the machine's own clock."""

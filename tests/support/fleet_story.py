@@ -28,22 +28,24 @@ from bookie.repair.look.cluster import Cluster
 from bookie.repair.look.grpc_control import AdminSettings, GrpcControl
 from bookie.server.part_settings import boot_settings
 from bookie.server.settings import BookieSettings
-from bookie.testing.native_messages import parse_envelope
 from bookie.testing.simulation.admin import dial
 from bookie.testing.simulation.bookies import SimBookie
 from bookie.testing.simulation.disk import MachineDisk
 from bookie.testing.simulation.loop import OWNER, SimLoop
 from bookie.testing.simulation.metadata import SimStore, StoreWeather
-from bookie.testing.simulation.network import ELSEWHERE, Network, Weather
+from bookie.testing.simulation.network import ELSEWHERE, Weather
 from bookie.testing.simulation.plan import Scale
 from bookie.testing.simulation.process import Process
 from bookie.testing.simulation.surroundings import EPOCH_S, replaced
-from bookie.testing.simulation.transport import End
 from bookie.wire.identity import Identity
-from bookie.wire.native import Op, envelope_header
+from bookie.wire.native import Op
 from fleet_disks import Where, boot_of, disk_of, plan_of
-from fleet_record import REQUESTS, HeardPort, Line, Record, RecordedStore, lines_of, shown
+from fleet_line import Line
+from fleet_messages import REQUESTS
+from fleet_parts import FleetBookie, FleetNetwork, Instead, Steady
+from fleet_record import Record, RecordedStore
 from fleet_state import state_of, store_of
+from fleet_words import lines_of, shown
 
 Result = TypeVar("Result")
 PASSWORD: Final = b"secret"
@@ -68,13 +70,6 @@ _SIZES: Final = (
 )  # fmt: skip
 
 
-class Steady(random.Random):
-    """No chance: always the middle."""
-
-    def random(self) -> float:
-        return 0.5
-
-
 @dataclass(frozen=True, slots=True)
 class Means:
     """What a story begins with."""
@@ -94,64 +89,10 @@ class Means:
     """Logged lines below this level are left out."""
 
 
-@dataclass(slots=True)
-class _Instead:
-    """What the next answers of one kind say instead; `status` None: they are lost."""
-
-    op: Op
-    status: Status | None
-    times: int
-    body: bytes
-
-
-class _Network(Network):
-    """One that writes down calls of the control plane too, and changes answers."""
-
-    record: Record
-
-    def __init__(self, rng: random.Random, weather: Weather) -> None:
-        super().__init__(rng, weather)
-        self.instead: dict[str, list[_Instead]] = {}
-
-    def carry(self, sender: End, message: bytes) -> None:
-        op = message[4]
-        who = sender.party.name
-        due = [one for one in self.instead.get(who, ()) if one.op == op and one.times]
-        if not sender.is_server or not due:
-            super().carry(sender, message)
-            return
-        due[0].times -= 1
-        if due[0].status is None:
-            self.record.note(f"an answer of {who} is lost: {due[0].op.name}")
-            self.loop.call_soon(sender.arrived, len(message))
-            return
-        request_id = parse_envelope(message).request_id
-        head = envelope_header(due[0].op, due[0].status, request_id, len(due[0].body))
-        sender.in_flight += len(head + due[0].body) - len(message)
-        super().carry(sender, head + due[0].body)
-
-    async def call(self, target: str, begin: Callable[[Any], Awaitable[Any]]) -> Any:
-        caller = getattr(OWNER.get(), "name", "?")
-        return await super().call(
-            target, lambda port: begin(HeardPort(port, target, self.record, caller))
-        )
-
-
-class _Bookie(SimBookie):
-    """One that writes down what it does to its disks."""
-
-    on_operation: Callable[[str], None]
-
-    def _count(self, what: str) -> None:
-        if self.is_up:
-            self.on_operation(what)
-        super()._count(what)
-
-
 class Fleet:
     """See the module. Scenes are told in `told`."""
 
-    def __init__(self, means: Means, loop: SimLoop, network: _Network) -> None:
+    def __init__(self, means: Means, loop: SimLoop, network: FleetNetwork) -> None:
         self.means = means
         self.loop = loop
         self.network = network
@@ -171,8 +112,8 @@ class Fleet:
         """Of calls of the control plane, by hand."""
 
     # Who is there
-    def _bookie(self, name: str, elsewhere: str = "") -> _Bookie:
-        made = _Bookie(
+    def _bookie(self, name: str, elsewhere: str = "") -> FleetBookie:
+        made = FleetBookie(
             name, self._scale, loop=self.loop, network=self.network, rng=Steady(),
             make_store=self._store, note=self.record.note, elsewhere=elsewhere,
         )  # fmt: skip
@@ -406,7 +347,7 @@ class Fleet:
         """The next answers of that kind say something else, after the work was done; None: they
         are lost.
         """
-        self.network.instead.setdefault(bookie, []).append(_Instead(op, status, times, body))
+        self.network.instead.setdefault(bookie, []).append(Instead(op, status, times, body))
 
     def say_ledgers(self) -> None:
         """What the metadata store and the bookies hold of ledgers, and no figures."""
@@ -476,7 +417,7 @@ async def _unwound(tasks: list[asyncio.Task[Any]]) -> None:
 
 def told(scenes: Callable[[Fleet], Coroutine[Any, Any, None]], **means: Any) -> str:
     """Runs the scenes in a new fleet; all that was written down."""
-    network = _Network(Steady(), Weather(latency_s=LATENCY_S, tail=0.0))
+    network = FleetNetwork(Steady(), Weather(latency_s=LATENCY_S, tail=0.0))
     loop = SimLoop(network, Steady())
     network.loop = loop
     record = network.record = Record(loop.time)

@@ -29,9 +29,11 @@ from bookie.testing.simulation.network import Network, Weather
 from bookie.testing.simulation.process import Process
 from bookie.testing.simulation.surroundings import EPOCH_S, replaced
 from fleet_disks import Where, disk_of, frame_shown
-from fleet_record import Record, shown
+from fleet_parts import Steady
+from fleet_record import Record
 from fleet_state import ledgers_of
-from fleet_story import Steady, logged
+from fleet_story import logged
+from fleet_words import shown
 
 Result = TypeVar("Result")
 ROOT: Final = Path("/s")

@@ -32,8 +32,8 @@ from fleet_jobs import (
     rewrite,
     say_rest,
 )
-from fleet_record import shown
 from fleet_story import CLIENT, Fleet, told
+from fleet_words import shown
 from syrupy.assertion import SnapshotAssertion
 from transcripts import Words
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 from bookie.wire.admin import bookie_admin_pb2 as pb
 from bookie.wire.identity import Identity
-from fleet_record import REQUESTS
+from fleet_messages import REQUESTS
 from fleet_story import Fleet, told
 from syrupy.assertion import SnapshotAssertion
 from transcripts import Words

@@ -18,7 +18,7 @@ from bookie.frames.frame import FLAG_RECOVERY
 from bookie.ids import LedgerId
 from bookie.wire.identity import Identity
 from bookie.wire.native import Op
-from fleet_record import KEY, Line, frame_of
+from fleet_line import KEY, Line, frame_of
 from fleet_story import Fleet, told
 from syrupy.assertion import SnapshotAssertion
 from transcripts import Words

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bookie.frames.frame import FLAG_RECOVERY
 from bookie.ids import LedgerId
 from bookie.wire.native import Op
-from fleet_record import Line
+from fleet_line import Line
 from fleet_story import Fleet, told
 from syrupy.assertion import SnapshotAssertion
 from transcripts import Words

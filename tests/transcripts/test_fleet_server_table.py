@@ -16,8 +16,9 @@ from bookie.ids import EntryId, LedgerId
 from bookie.protocol.availability import EntrySet
 from bookie.server.marks import LossRequest
 from bookie.wire.native import FLAG_FENCE, LacRequest, Op, ReadRequest
-from fleet_record import KEY, Line, frame_of, shown
+from fleet_line import KEY, Line, frame_of
 from fleet_story import Fleet, told
+from fleet_words import shown
 from syrupy.assertion import SnapshotAssertion
 from transcripts import Words
 
