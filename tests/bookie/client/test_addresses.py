@@ -86,3 +86,15 @@ async def test_a_client_elsewhere_takes_the_advertised_address_where_there_is_on
     await store.register(BookieInfo(B0, (elsewhere, AT), {BOOT_EPOCH_PROPERTY: "1"}))
     assert (await book.find(B0)).endpoint == elsewhere
     assert (await inside.find(B0)).endpoint == AT
+
+
+async def test_of_a_store_that_hangs_nothing_is_said_of_the_bookie(
+    store: FaultyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = await registered(store)
+    await book.find(B0)
+    monkeypatch.setattr("bookie.client.addresses.REFRESH_TIMEOUT_S", 0)
+    store.before = lambda _name: asyncio.Event().wait()
+    with pytest.raises(UnavailableError, match=r"cannot look up bookie-9: .* in time"):
+        await book.find(BookieId("bookie-9"))
+    await book.close()

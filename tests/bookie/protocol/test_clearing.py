@@ -188,6 +188,11 @@ def test_a_loss_is_refused_while_a_member_is_silent(silent: BookieId) -> None:
     assert silent in loss(closed(9), ids((4, 4)), answered=ALL - {silent})
 
 
+def test_members_of_every_fragment_of_a_long_loss_must_answer() -> None:
+    metadata = closed(9, (0, WITH), (5, WITHOUT))
+    assert B3 in loss(metadata, ids((0, 9)))
+
+
 def test_members_of_every_fragment_that_is_touched_must_answer() -> None:
     metadata = closed(9, (0, WITH), (5, WITHOUT))
     assert loss(metadata, ids((2, 4))) == ""

@@ -329,6 +329,15 @@ def test_an_accepted_loss_closes_with_its_record_in_the_same_write() -> None:
     assert lab.metadata.custom[ACCEPTED_LOSS_KEY] == b"who and why"
 
 
+def test_an_accepted_loss_leaves_what_the_application_keeps_with_its_ledger() -> None:
+    lab = lab_of(0)
+    lab[0].mark(LEDGER, limbo=True)
+    lab[1].mark(LEDGER, limbo=True)
+    lab.metadata = replace(lab.metadata, custom={"owner": b"ann"})
+    done(lab, accepting(lab, 1))
+    assert lab.metadata.custom == {"owner": b"ann", ACCEPTED_LOSS_KEY: b"who and why"}
+
+
 @pytest.mark.parametrize("corrupt", [(2,), (1, 2), (0, 1, 2)])
 def test_an_accepted_loss_holds_where_the_only_copies_are_wrong(corrupt: tuple[int, ...]) -> None:
     lab = lab_of(0)

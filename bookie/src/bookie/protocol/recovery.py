@@ -368,7 +368,10 @@ class Recovery:
         return fragments
 
     def _adopt(self, metadata: LedgerMetadata, version: int) -> list[Effect]:
-        if self._accepted_loss is not None and self.phase is RecoveryPhase.MARK:
+        loss = self._accepted_loss
+        # Our own close may have landed in an attempt that heard no answer.
+        is_ours = loss is not None and metadata.custom.get(ACCEPTED_LOSS_KEY) == loss.record
+        if loss is not None and self.phase is RecoveryPhase.MARK and not is_ours:
             return self._abort(_already_closed(metadata))
         return self._finish(self._recovered(metadata, version, adopted=True))
 

@@ -445,6 +445,22 @@ async def test_a_lost_reply_to_the_compare_and_set_is_looked_up(lab: DrainLab) -
     assert (result["ledgers"]["moved"], result["exit_code"]) == (1, 0)
 
 
+async def test_a_move_that_nobody_heard_of_counts_though_the_writer_went_on(lab: DrainLab) -> None:
+    ledger = await lab.ledger((0, (0, 1, 2)), (5, (1, 2, 3)), entries=8)
+
+    async def lose(name: str) -> None:
+        if name == "write_ledger":
+            lab.faulty.lost_replies, lab.faulty.before = 1, go_on
+
+    async def go_on(_name: str) -> None:
+        lab.faulty.before = None
+        await lab.moves_on(ledger.ledger_id, 8, 1, 2, 4)
+
+    lab.faulty.before, outcome = lose, Outcome(ledger.ledger_id)
+    await LedgerMoves(lab.cluster, Handover(lab.ids[0], lab.ids[1:]), SETTINGS).move([outcome])
+    assert outcome.moved and not (await lab.metadata(ledger.ledger_id)).names(lab.ids[0])
+
+
 @pytest.mark.parametrize("lost", range(STARTS_MAX + 2))
 async def test_a_ledger_counts_as_moved_only_once_its_metadata_is_read_so(
     lab: DrainLab, lost: int

@@ -1,10 +1,12 @@
 """S33: a person closes a ledger at a possible loss; refused whenever there is a better way."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from bookie.errors import BadRequestError, UndecidableError
+from bookie.client.recovery import RecoverySettings
+from bookie.errors import BadRequestError, UnavailableError, UndecidableError
 from bookie.ids import BookieId, EntryId, LedgerId
 from bookie.metadata.store import Versioned
 from bookie.protocol.ledger import LedgerMetadata, LedgerState
@@ -12,6 +14,7 @@ from bookie.protocol.recovery import ACCEPTED_LOSS_KEY
 from bookie.repair.jobs.audit_job import AuditRequest, audit
 from bookie.repair.jobs.repair_job import RepairRequest, repair
 from bookie.repair.mend.accept_loss import LossDecision, accept_loss
+from bookie.testing.metadata import FaultyStore
 from bookie.wire.admin.request_answer import RequestAnswer
 from repair_lab import AUDIT, SETTINGS, RepairLab
 
@@ -42,6 +45,24 @@ async def test_s33_closes_at_the_highest_contiguous_readable_entry(lab: RepairLa
     assert (decision.last_entry_id, decision.lost_from) == (4, 5)
     closed = await lab.metadata(ledger.ledger_id)
     assert closed.is_closed and closed.last_entry_id == 4
+
+
+async def test_a_close_that_landed_unheard_is_the_decision_and_no_refusal(lab: RepairLab) -> None:
+    """Neither its answer nor a look at it came back: the second attempt finds our own record."""
+    ledger, store = await forgotten_tail(lab), FaultyStore(lab.store)
+    recovery = RecoverySettings(attempts=2, backoff_s=0)
+    lab.cluster = replace(lab.cluster, store=store, recovery=recovery)
+
+    async def before(name: str) -> None:
+        if name == "write_ledger" and store.calls.count(name) == 2:  # the close
+            store.lost_replies, store.before = 1, outage
+
+    async def outage(name: str) -> None:
+        store.before = None
+        raise UnavailableError(f"not there for {name}")
+
+    store.before = before
+    assert (await accept(lab, ledger)).lost_from == 5
 
 
 async def test_the_decision_stays_visible(lab: RepairLab) -> None:

@@ -29,7 +29,7 @@ from bookie.repair.look.cluster import Cluster
 from bookie.repair.mend.copy import Copier
 from bookie.repair.mend.ledger_repair import LEDGERS_IN_FLIGHT, RepairSettings
 from bookie.repair.mend.losses import record_on_each
-from bookie.repair.mend.move_plan import Move, moved, owed_by_target, plan_moves
+from bookie.repair.mend.move_plan import Move, are_made, moved, owed_by_target, plan_moves
 from bookie.repair.mend.outcome import Done, Outcome
 
 STARTS_MAX: Final = 4
@@ -286,13 +286,11 @@ class LedgerMoves:
             return
         except UnavailableError as error:
             # Of unknown outcome: only a linearizable re-read shows it.
-            await self._find_out(ledger, wanted, error)
+            await self._find_out(ledger, error)
             return
         ledger.outcome.moved = True
 
-    async def _find_out(
-        self, ledger: _Move, wanted: LedgerMetadata, first_error: UnavailableError
-    ) -> None:
+    async def _find_out(self, ledger: _Move, first_error: UnavailableError) -> None:
         try:
             found = (await self.cluster.store.read_ledger(ledger.ledger_id)).value
         except NoSuchLedgerError:
@@ -302,7 +300,8 @@ class LedgerMoves:
         except MetadataFormatError as error:
             ledger.outcome.block("MetadataUnreadable", str(error))
         else:
-            ledger.outcome.moved = found.fragments == wanted.fragments
+            # Its writer may have added a fragment since.
+            ledger.outcome.moved = are_made(found, ledger.moves)
             ledger.must_start_over = not ledger.outcome.moved
 
 
