@@ -112,6 +112,16 @@ def test_garbage_that_lay_behind_the_last_checkpoint_goes_after_the_next_one(
     assert kit.compact().files_deleted
 
 
+def test_copies_that_were_rejected_go_though_nothing_takes_their_place(kit: StorageKit) -> None:
+    kit.add(*(run(1, first, 10, fill=ENTRY) for first in range(0, 100, 10)))
+    kit.add(*(run(2, first, 10, fill=ENTRY) for first in range(0, 100, 10)))
+    kit.storage.maintenance.checkpoint()
+    kit.compact()
+    kit.storage.maintenance.reject(L1, ids((0, 99)), lambda _frame: ids((0, 99)))
+    assert kit.compact().files_deleted
+    assert kit.read(2, 0, 99, bytes_max=1 << 20)[0] == ids((0, 99))
+
+
 def test_nothing_is_looked_at_again_until_something_died(
     kit: StorageKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
