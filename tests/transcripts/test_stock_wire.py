@@ -140,6 +140,11 @@ def traffic_words(traffic: Any) -> Iterator[tuple[str, int]]:
             yield name, int(dict(value.buckets())["+Inf"])
 
 
+DUTIES: Final = ("register", "write_boot", "barrier", "ledger_ids", "read_ledgers")
+"""What the bookie asks of the metadata store by itself, when it comes to it: it says what it is,
+confirms its claim, and counts the ledgers that name it while it drains."""
+
+
 class Talk:
     """Clients of one bookie; each line of `text` is a request, an answer, or what it changed."""
 
@@ -225,8 +230,7 @@ class Talk:
         was = self._left
         counts = [f"{n} {found[n]:+d}" if n not in was else f"{n} {found[n] - was[n]:+d}"
                   for n in changed if not n.startswith("ledger")]  # fmt: skip
-        # The bookie announces by itself what it became, when it comes to it.
-        calls = [call for call in self.server.metadata.calls[self._calls :] if call != "register"]
+        calls = [call for call in self.server.metadata.calls[self._calls :] if call not in DUTIES]
         if counts or calls:
             self.say("   " + ", ".join(counts + [f"store: {call}" for call in calls]))
         self._left, self._calls = found, len(self.server.metadata.calls)
