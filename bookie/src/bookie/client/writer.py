@@ -123,7 +123,8 @@ class LedgerWriter:
         self._tasks: set[asyncio.Task[None]] = set()
         """Metadata writes and other requests under way; an error of one ends the writer."""
         self._lac_timer: asyncio.TimerHandle | None = None
-        """Sends the LAC to the bookies; None if no ack has arrived since it was sent."""
+        """The timer that sends the LAC to the bookies; None if no ack has arrived since it was
+        sent."""
         self._sent_lac = NO_ENTRY
         """The LAC that an ack quorum last took so; at most the core's."""
         self._is_searching = False
@@ -131,9 +132,11 @@ class LedgerWriter:
         self._retry_timer: asyncio.TimerHandle | None = None
         """The timer of the next search for bookies, while a member is missing and no task looks."""
         self._retry_s = self._settings.retry_s
-        """Seconds before the next search: between retry_s and retry_max_s of the settings."""
+        """How many seconds to wait before the next search: between retry_s and retry_max_s of the
+        settings."""
         self._stuck: tuple[EntryId, float] | None = None
-        """The LAC that stays though adds are pending, and since when, by the loop's clock."""
+        """The LAC that does not advance though adds are pending, and since when, by the loop's
+        clock."""
         self._store_refuses_since: float | None = None
         """Since when the metadata store takes no write, by the loop's clock; None when it took the
         last one."""
@@ -202,10 +205,8 @@ class LedgerWriter:
         """
         if self._core.lac < entry_id and self._core.error is not None:
             raise self._core.error
-        if entry_id > self._core.last_appended:
-            raise ValueError(
-                f"entry {entry_id} was not appended: {self._core.last_appended} is last"
-            )
+        if entry_id > (last := self._core.last_appended):
+            raise ValueError(f"entry {entry_id} was not appended: {last} is last")
         if self._core.lac < entry_id:
             future: LacFuture = self._loop.create_future()
             self._insert(entry_id, future)
