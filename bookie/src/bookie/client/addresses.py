@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 REFRESH_TIMEOUT_S: Final = 3.0
 """How many seconds a connection attempt waits for a refresh before it uses a stale address."""
-LATE: Final = "the metadata store did not answer in time"
+_LATE: Final = "the metadata store did not answer in time"
 _Found = tuple[str, Mapping[BookieId, BookieInfo]]
 
 
@@ -64,7 +64,7 @@ class AddressBook:
         """By bookie: the highest boot epoch seen; never falls."""
         self._read_at: float | None = None
         """When the last successful refresh was, by the loop's clock; None when there was none."""
-        self._trouble = LATE
+        self._trouble = _LATE
         """Why the last refresh failed; empty when it succeeded."""
         self._refresh: asyncio.Task[_Found] | None = None
         """The refresh under way, which all callers share; None exactly when there is none."""
@@ -114,7 +114,7 @@ class AddressBook:
             self._refresh.add_done_callback(self._learn)
         _done, late = await asyncio.wait([self._refresh], timeout=REFRESH_TIMEOUT_S)
         if late:
-            self._trouble = LATE
+            self._trouble = _LATE
 
     async def _look(self) -> _Found:
         cluster = self._cluster or await self._store.instance_id()

@@ -369,9 +369,12 @@ class Recovery:
 
     def _adopt(self, metadata: LedgerMetadata, version: int) -> list[Effect]:
         loss = self._accepted_loss
-        # Our own close may have landed in an attempt that heard no answer.
-        is_ours = loss is not None and metadata.custom.get(ACCEPTED_LOSS_KEY) == loss.record
-        if loss is not None and self.phase is RecoveryPhase.MARK and not is_ours:
+        if (
+            loss is not None
+            and self.phase is RecoveryPhase.MARK
+            # Our own close may have landed in an attempt that heard no answer.
+            and metadata.custom.get(ACCEPTED_LOSS_KEY) != loss.record
+        ):
             return self._abort(_already_closed(metadata))
         return self._finish(self._recovered(metadata, version, adopted=True))
 

@@ -12,6 +12,7 @@ from bookie.repair.engine.choice import SPARK_LEDGERS_MIN, choose_engine
 from bookie.repair.jobs.audit_job import AuditRequest, audit
 from bookie.repair.jobs.repair_job import RepairRequest, repair
 from bookie.repair.judge.counts import AuditCounts
+from bookie.repair.look.audit import Audit
 from bookie.repair.reports.page import page
 from bookie.repair.reports.result import exit_code, ranges_json, write_result
 from repair_lab import AUDIT, SETTINGS, RepairLab
@@ -100,7 +101,7 @@ def test_long_sets_are_cut_and_counted() -> None:
 def test_exit_code_tells_damage_from_ignorance(
     counts: AuditCounts, blocked: int, code: int
 ) -> None:
-    assert exit_code(counts, blocked=blocked) == code
+    assert exit_code(Audit(counts), blocked=blocked) == code
 
 
 def test_small_clusters_are_repaired_in_process() -> None:

@@ -26,8 +26,7 @@ def evacuation_result(
     bookie."""
     late = left - {outcome.ledger_id for outcome in outcomes}
     blocked = blocked_rows(outcomes, refusal, late)
-    undecided = len(blocked) + len(left) + len(after.open_ended)
-    code = exit_code(after.counts, blocked=undecided)
+    code = exit_code(after, blocked=len(blocked) + len(left))
     return {
         "refused": refusal.message if refusal is not None else "",
         "ledgers_left": len(left),

@@ -69,7 +69,7 @@ def repair_result(
         "undecidable_left_out": left_out(undecidable),
         "undecided": undecided_json(outcomes),
         **{name: audited[name] for name in ("classes", "copies", "last_copies")},
-        "exit_code": exit_code(after.counts, blocked=len(blocked) + len(after.open_ended)),
+        "exit_code": exit_code(after, blocked=len(blocked)),
     }
 
 
@@ -79,6 +79,9 @@ def sums(outcomes: Sequence[Outcome]) -> Document:
     return {name: sum(getattr(outcome, name) for outcome in outcomes) for name in names}
 
 
+_FOUND: Final = ("findings", "findings_left_out", "open_ended", "open_ended_left_out")
+
+
 def after_json(after: Audit, blocked: Sequence[Document], silent: Iterable[BookieId]) -> Document:
     """What an audit of the ledgers found in the end, and what is in the way of a clean one."""
     audited = audit_json(after)
@@ -86,8 +89,7 @@ def after_json(after: Audit, blocked: Sequence[Document], silent: Iterable[Booki
         "audit_after": counts_json(after.counts),
         "blocked": list(blocked[:FINDINGS_MAX]),
         "blocked_left_out": left_out(blocked),
-        **{name: audited[name] for name in ("findings", "findings_left_out")},
-        **{name: audited[name] for name in ("open_ended", "open_ended_left_out")},
+        **{name: audited[name] for name in _FOUND},
         **accepted_json(after),
         "unreachable": sorted(after.unreachable | set(silent)),
     }

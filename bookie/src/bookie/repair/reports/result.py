@@ -119,11 +119,14 @@ def _badness(verdict: Verdict) -> tuple[int, ...]:
     )
 
 
-def exit_code(counts: AuditCounts, *, blocked: int = 0) -> Exit:
-    """0 clean, 3 damage found, 4 nothing known to be wrong but not everything known."""
-    if counts.missing or counts.lost:
+def exit_code(audit: Audit, *, blocked: int = 0) -> Exit:
+    """0 clean, 3 damage found, 4 nothing known to be wrong but not everything known. `blocked`: how
+    much else is in the way of knowing it.
+    """
+    if audit.counts.missing or audit.counts.lost:
         return Exit.FINDINGS
-    return Exit.UNDECIDED if counts.unknown or blocked else Exit.OK
+    is_undecided = audit.counts.unknown or audit.open_ended or blocked
+    return Exit.UNDECIDED if is_undecided else Exit.OK
 
 
 def write_result(document: Mapping[str, Any], path: Path) -> None:
