@@ -4,12 +4,8 @@ A line has the time in tenths of a second, who does it, and what. Lines that rep
 what the metadata store answers to the same question as the last time is "as before".
 """
 
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Mapping,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
@@ -47,6 +43,19 @@ class Record:
             self._lines[-1] = (when, text, often + 1)
         else:
             self._lines.append((f"{self._now():6.1f}", text, 1))
+
+    def note_each(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.note(line)
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Nothing of it is written down."""
+        before, self.is_quiet = self.is_quiet, True
+        try:
+            yield
+        finally:
+            self.is_quiet = before
 
     @property
     def text(self) -> str:

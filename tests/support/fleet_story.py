@@ -8,8 +8,8 @@ operations on metadata store and disks, logged lines, results, and what each boo
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -269,28 +269,20 @@ class Fleet:
             self.bookies[name].is_wanted = False
             self.bookies[name].crash(image)
 
-    async def until(self, holds: Callable[[], bool], what: str) -> None:
+    async def until(self, holds: Callable[[], bool], what: str, *, pause_s: float = 0.05) -> None:
         """AssertionError if it does not come about."""
         began = self.loop.time()
         while not holds():
             assert self.loop.time() - began < PATIENCE_S, f"waited for: {what}\n{self.record.text}"
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(pause_s)
 
     async def until_soon(self, holds: Callable[[], bool]) -> None:
         """The same, to a tenth of what a message takes."""
-        began = self.loop.time()
-        while not holds():
-            assert self.loop.time() - began < PATIENCE_S, self.record.text
-            await asyncio.sleep(LATENCY_S / 10)
+        await self.until(holds, "what comes within messages", pause_s=LATENCY_S / 10)
 
-    @contextmanager
-    def quiet(self) -> Iterator[None]:
+    def quiet(self) -> AbstractContextManager[None]:
         """Nothing of it is written down."""
-        before, self.record.is_quiet = self.record.is_quiet, True
-        try:
-            yield
-        finally:
-            self.record.is_quiet = before
+        return self.record.quiet()
 
     async def seen(self, what: str, work: Awaitable[Result]) -> Result | None:
         """Writes down what comes of it: a result, or an error of ours."""
@@ -301,8 +293,7 @@ class Fleet:
             return None
         if isinstance(found, dict):
             self.record.note(f"= {what}:")
-            for line in lines_of(found):
-                self.record.note(f"    {line}")
+            self.record.note_each(f"    {line}" for line in lines_of(found))
         else:
             self.record.note(f"= {what}: {shown(found)}")
         return found
@@ -351,39 +342,35 @@ class Fleet:
 
     def say_ledgers(self) -> None:
         """What the metadata store and the bookies hold of ledgers, and no figures."""
-        for line in store_of(self.cluster):
-            if line.startswith(("metadata: ledger", "metadata: value")):
-                self.record.note(line)
+        self._say(store_of(self.cluster), "metadata: ledger", "metadata: value")
         for name, bookie in self.bookies.items():
-            for line in state_of(bookie):
-                if line.startswith((f"{name} ledger", f"{name}: down")):
-                    self.record.note(line)
+            self._say(state_of(bookie), f"{name} ledger", f"{name}: down")
+
+    def _say(self, lines: Iterable[str], *beginnings: str) -> None:
+        """Those that begin so; all, if nothing is named."""
+        self.record.note_each(line for line in lines if line.startswith(beginnings or ""))
 
     def say_state(self, *names: str) -> None:
         """What bookies are: figures, ledgers, files."""
         for name in names or self.bookies:
-            for line in state_of(self.bookies[name]):
-                self.record.note(line)
+            self._say(state_of(self.bookies[name]))
 
     def say_figures(self, *names: str) -> None:
         """Of the state, figures alone."""
         for name in names or self.bookies:
-            for line in state_of(self.bookies[name]):
-                if line.startswith(f"{name} figure"):
-                    self.record.note(line)
+            self._say(state_of(self.bookies[name]), f"{name} figure")
 
     def say_boot(self, *names: str) -> None:
         """What boots are at, or what they were."""
         for name in names or self.bookies:
-            for line in boot_of(self.bookies[name], name):
-                self.record.note(line)
+            self._say(boot_of(self.bookies[name], name))
 
     def say_disk(self, *names: str, where: Where = lambda _path: True) -> None:
         """Files with what they hold: records, frames, rows. `where`: which, by path."""
         for name in names or self.bookies:
             bookie = self.bookies[name]
-            for line in disk_of(bookie.disk, Path(f"/{bookie.name}"), where=where):
-                self.record.note(f"{name} has {line}")
+            lines = disk_of(bookie.disk, Path(f"/{bookie.name}"), where=where)
+            self._say(f"{name} has {line}" for line in lines)
 
     def passing(self, point: str) -> None:
         """A place that `bookie.points` names is passed by whoever runs now."""
@@ -393,8 +380,7 @@ class Fleet:
 
     def say_store(self) -> None:
         """All that the metadata store holds."""
-        for line in store_of(self.cluster):
-            self.record.note(line)
+        self._say(store_of(self.cluster))
 
     def end(self) -> None:
         with self.quiet():

@@ -6,8 +6,8 @@ flushers take their turns when somebody waits for them, or in the loop while the
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -104,14 +104,9 @@ class Keeper:
     def note(self, text: str) -> None:
         self.record.note(f"-- {text}")
 
-    @contextmanager
-    def quiet(self) -> Iterator[None]:
+    def quiet(self) -> AbstractContextManager[None]:
         """Nothing of it is written down."""
-        before, self.record.is_quiet = self.record.is_quiet, True
-        try:
-            yield
-        finally:
-            self.record.is_quiet = before
+        return self.record.quiet()
 
     def seen(self, what: str, work: Callable[[], Result]) -> Result | None:
         """Does it, and writes down what comes of it."""
@@ -148,16 +143,10 @@ class Keeper:
         ledger: int,
         first: int,
         count: int = 1,
-        *,
-        size: int = 100,
-        recovery: bool = False,
-        lac: int = -1,
-        pattern: Pattern = CONSECUTIVE,
-        fill: bytes = b"x",
+        **more: Any,
     ) -> None:
-        frame = frame_of(
-            ledger, first, count, size=size, recovery=recovery, lac=lac, pattern=pattern, fill=fill
-        )
+        """A run (see `frame_of`)."""
+        frame = frame_of(ledger, first, count, **more)
         what = f"add {frame_shown(frame)}"
 
         def done(error: StorageError | None) -> None:
@@ -224,10 +213,9 @@ class Keeper:
         """All that it knows, and all that lies on its disks."""
         with self.quiet():
             lines = [*ledgers_of(self.storage)] if self.storage is not None else ["closed"]
-        for line in lines:
-            self.record.note(f"{line}")
-        for line in disk_of(self.disk, ROOT, where=where):
-            self.record.note(f"on disk {line}")
+        self.record.note_each(lines)
+        found = disk_of(self.disk, ROOT, where=where)
+        self.record.note_each(f"on disk {line}" for line in found)
 
 
 def frame_of(

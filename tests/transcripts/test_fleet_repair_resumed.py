@@ -57,10 +57,12 @@ async def five(fleet: Fleet) -> list[LedgerId]:
     return [(await made(fleet, entries=2, end=1, lacks=lacks)).ledger_id for _ in range(5)]
 
 
-async def cut_off(fleet: Fleet, *, after: int, **request: Any) -> None:
-    """A repair that is killed when so many copies were asked for, and its session ends."""
-    at(fleet, "ADD_RUN", partial(kill, fleet), nth=2 * after)
-    await repaired(fleet, **ONE_BY_ONE | request)
+async def cut_off(fleet: Fleet, text: str = "ADD_RUN", *, nth: int = 1) -> None:
+    """A repair that is killed when that is written down, and its session ends. Each copy is asked
+    for and answered, so that of N copies it is the 2N-th line.
+    """
+    at(fleet, text, partial(kill, fleet), nth=nth)
+    await repaired(fleet, **ONE_BY_ONE)
     await asyncio.sleep(5.0)
 
 
@@ -70,7 +72,7 @@ def test_a_repair_that_is_killed(snapshot: SnapshotAssertion) -> None:
     async def scenes(fleet: Fleet) -> None:
         await fleet.begin()
         await five(fleet)
-        await cut_off(fleet, after=4)
+        await cut_off(fleet, nth=8)
         say_checkpoint(fleet)
         await repaired(fleet, **ONE_BY_ONE)
         say_checkpoint(fleet)
@@ -85,11 +87,9 @@ def test_one_that_is_killed_twice(snapshot: SnapshotAssertion) -> None:
     async def scenes(fleet: Fleet) -> None:
         await fleet.begin()
         await five(fleet)
-        await cut_off(fleet, after=2)
+        await cut_off(fleet, nth=4)
         say_checkpoint(fleet)
-        at(fleet, "ADD_RUN", partial(kill, fleet), nth=4)
-        await repaired(fleet, **ONE_BY_ONE)
-        await asyncio.sleep(5.0)
+        await cut_off(fleet, nth=4)
         say_checkpoint(fleet)
         await repaired(fleet, **ONE_BY_ONE)
         say_checkpoint(fleet)
@@ -107,9 +107,7 @@ def test_what_has_changed_since(snapshot: SnapshotAssertion) -> None:
             for _ in range(2)
         ]
         ledgers += await five(fleet)
-        at(fleet, "7 of 7 ledgers", partial(kill, fleet))
-        await repaired(fleet, **ONE_BY_ONE)
-        await asyncio.sleep(5.0)
+        await cut_off(fleet, "7 of 7 ledgers")
         say_checkpoint(fleet)
         rewrite(fleet, ledgers[2], lambda found: found)
         delete(fleet, ledgers[5])
@@ -141,9 +139,7 @@ def test_checkpoints_that_are_none(snapshot: SnapshotAssertion) -> None:
     async def scenes(fleet: Fleet) -> None:
         await fleet.begin()
         await five(fleet)
-        at(fleet, "> repair: Flush", partial(kill, fleet))
-        await repaired(fleet, **ONE_BY_ONE)
-        await asyncio.sleep(5.0)
+        await cut_off(fleet, "> repair: Flush")
         good = fleet.cluster.values[NAME].value
         for name, make in WRONG.items():
             put_checkpoint(fleet, good)
@@ -170,9 +166,7 @@ def test_how_old_it_may_be(snapshot: SnapshotAssertion, age: str) -> None:
     async def scenes(fleet: Fleet) -> None:
         await fleet.begin()
         await five(fleet)
-        at(fleet, "> repair: Flush", partial(kill, fleet))
-        await repaired(fleet, **ONE_BY_ONE)
-        await asyncio.sleep(5.0)
+        await cut_off(fleet, "> repair: Flush")
         tree = json.loads(zlib.decompress(fleet.cluster.values[NAME].value))
         made_at = int(EPOCH_S + fleet.loop.time() - AGES[age])
         put_checkpoint(
@@ -192,7 +186,7 @@ def test_deep_and_plain_ones_apart(snapshot: SnapshotAssertion) -> None:
     async def scenes(fleet: Fleet) -> None:
         await fleet.begin()
         await five(fleet)
-        await cut_off(fleet, after=3)
+        await cut_off(fleet, nth=6)
         say_checkpoint(fleet)
         deep = RepairSettings(ledgers_per_batch=1, digests=DigestSettings())
         fleet.network.block("repair", "bookie-2")
@@ -235,9 +229,7 @@ def test_bookies_that_an_earlier_run_wrote_to(snapshot: SnapshotAssertion) -> No
         await made(fleet, entries=2, end=1, lacks={2: (1,)})
         garbled = await made(fleet, entries=2, end=1)
         fleet.cluster.garbled.add(garbled.ledger_id)
-        at(fleet, "> repair: Flush", partial(kill, fleet))
-        await repaired(fleet, **ONE_BY_ONE)
-        await asyncio.sleep(5.0)
+        await cut_off(fleet, "> repair: Flush")
         say_checkpoint(fleet)
         await repaired(fleet, **ONE_BY_ONE)
         say_checkpoint(fleet)

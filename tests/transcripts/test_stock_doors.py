@@ -15,6 +15,7 @@ from bookie.testing.certificates import Authority
 from bookie.tls.principals import Role
 from sasl_client import challenge, line, response
 from server_lab import ServerLab
+from stock_changes import Changes, counts, taken_logs
 from stock_client import Answer, StockClient, V2Client, V3Client
 from syrupy.assertion import SnapshotAssertion
 from transcripts import Words
@@ -36,7 +37,7 @@ class Door:
         self.lines, self.clients = list[str](), list[StockClient]()
         self.users = server.root.with_name("users")
         self.users.write_text(line(), encoding="utf-8")
-        self._was = dict[str, int]()
+        self._counted = Changes()
 
     async def start(self, *mechanisms: str, tls: dict[str, Any] | None = None, **more: Any) -> None:
         if tls is not None:
@@ -111,23 +112,10 @@ class Door:
         await self.settle()
 
     def note(self) -> None:
-        now = dict[str, int]()
-        for name in COUNTED:
-            value = getattr(self.server.traffic, name)
-            if isinstance(value, int):
-                now[name] = value
-            else:
-                now |= {f"{name}.{getattr(key, 'name', key)}": n for key, n in value.items()}
-        was, self._was = self._was, now
-        changed = [f"{n} {now[n] - was.get(n, 0):+d}" for n in now if now[n] != was.get(n, 0)]
+        changed = self._counted.since(counts(self.server.traffic, COUNTED))
         self.lines += ["   " + ", ".join(changed)] if changed else []
-        for record in self.caplog.records:
-            if record.name.startswith("bookie.server") and record.levelno >= logging.INFO:
-                said = re.sub(r"\('[^)]*\)", "PEER", record.getMessage())
-                self.lines.append(
-                    f"   {record.levelname.lower()}: {re.sub(r'_ssl.c:.*', '', said)}"
-                )
-        self.caplog.clear()
+        for level, said in taken_logs(self.caplog, logging.INFO):
+            self.lines.append(f"   {level.lower()}: {re.sub(r'_ssl.c:.*', '', said)}")
 
     @property
     def text(self) -> str:

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import re
 import struct
 from collections import Counter
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ import pytest
 from bookie.protocol.status import Status
 from bookie.wire.stock import bookkeeper_protocol_pb2 as proto
 from server_lab import KEY, ServerLab
+from stock_changes import taken_logs
 from stock_client import StockClient, V2Client, V3Client, lac_body
 from syrupy.assertion import SnapshotAssertion
 from transcripts import Words
@@ -150,11 +150,7 @@ async def heard_back(server: ServerLab, caplog: pytest.LogCaptureFixture, *frame
     await server.until(lambda: server.traffic.connections == 0)
     counted = server.traffic.refused - before - Counter({Status.NO_SUCH_LEDGER: 1})
     heard += [f"{status.name} +{n}" for status, n in counted.items()]
-    for record in caplog.records:
-        if record.name.startswith("bookie.server"):
-            heard.append(
-                re.sub(r"\('[^)]*\)", "PEER", f"{record.levelname}: {record.getMessage()}")
-            )
+    heard += [f"{level}: {said}" for level, said in taken_logs(caplog)]
     return "\n  ".join(heard)
 
 

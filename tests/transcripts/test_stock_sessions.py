@@ -15,16 +15,18 @@ from bookie.frames.build import build_run
 from bookie.frames.entry import ENTRY_BYTES_MAX
 from bookie.ids import NO_ENTRY, EntryId, LedgerId
 from bookie.protocol.status import Status
-from bookie.server.state import Phase
+from bookie.server.state import Phase, Traffic
 from bookie.server.stock import StockConnection
 from bookie.wire.stock.framing import FRAME_BYTES_MAX
 from server_lab import KEY, KIB, ME, ServerLab
+from stock_changes import Changes, counts, taken_logs
 from stock_client import NEVER, StockClient, V2Client, V3Client, entry
 from syrupy.assertion import SnapshotAssertion
 from transcripts import Words
 
 NOBODYS: Final = 999
 """A ledger that nobody knows: a read of its last entry is denied at once."""
+COUNTED: Final = [name for name in Traffic.__dataclass_fields__ if not name.endswith("_waits")]
 FEW, MANY = 4, 60
 """Adds at once: parsed one by one, or as a block."""
 
@@ -42,7 +44,7 @@ class Notes:
         self.clients = dict[str, StockClient]()
         self.v2: Any = V2Client(None, None)  # type: ignore[arg-type]
         self.v3: Any = V3Client(None, None)  # type: ignore[arg-type]
-        self._was = dict[str, int]()
+        self._counted = Changes()
 
     async def client(self, name: str, kind: type[StockClient] | None = None) -> Any:
         """The one of that name, connected when it is first named; `v2...` and `v3...`."""
@@ -99,21 +101,9 @@ class Notes:
         return f"{', '.join(parts)} | {crc(frame)}"
 
     def note_changes(self, *, is_silent: bool = False) -> None:
-        traffic, now = self.server.traffic, dict[str, int]()
-        for name in traffic.__dataclass_fields__:
-            value = getattr(traffic, name)
-            if isinstance(value, int):
-                now[name] = value
-            elif hasattr(value, "items"):
-                now |= {f"{name}.{getattr(key, 'name', key)}": n for key, n in value.items()}
-        was, self._was = self._was, now
-        changed = [f"{n} {now[n] - was.get(n, 0):+d}" for n in now if now[n] != was.get(n, 0)]
+        changed = self._counted.since(counts(self.server.traffic, COUNTED))
         lines = ["   " + ", ".join(changed)] if changed else []
-        for record in self.caplog.records:
-            if record.name.startswith("bookie.server"):
-                said = re.sub(r"\('[^)]*\)", "PEER", record.getMessage())
-                lines.append(f"   {record.levelname.lower()}: {said}")
-        self.caplog.clear()
+        lines += [f"   {level.lower()}: {said}" for level, said in taken_logs(self.caplog)]
         self.lines += [] if is_silent else lines
 
     async def until(self, words: str, count: str, wanted: int) -> None:

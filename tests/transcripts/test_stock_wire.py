@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import re
 import struct
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -19,6 +18,7 @@ from bookie.wire.stock import bookkeeper_protocol_pb2 as proto
 from bookie.wire.stock.messages import Outcome
 from google.protobuf.message import DecodeError
 from server_lab import KEY, ME, ServerLab, frame
+from stock_changes import Changes, counts, taken_logs
 from stock_client import (
     BATCH_READ,
     FENCING,
@@ -129,17 +129,6 @@ def record_words(storage: Storage, ledger_id: LedgerId) -> str:
     return f"{kept}, {key} key, {' '.join(flags) or 'no mark'}, {numbers}{body}"
 
 
-def traffic_words(traffic: Any) -> Iterator[tuple[str, int]]:
-    for name in traffic.__dataclass_fields__:
-        value = getattr(traffic, name)
-        if isinstance(value, int):
-            yield name, value
-        elif hasattr(value, "items"):
-            yield from ((f"{name}.{getattr(key, 'name', key)}", n) for key, n in value.items())
-        else:
-            yield name, int(dict(value.buckets())["+Inf"])
-
-
 DUTIES: Final = ("register", "write_boot", "barrier", "ledger_ids", "read_ledgers")
 """What the bookie asks of the metadata store by itself, when it comes to it: it says what it is,
 confirms its claim, and counts the ledgers that name it while it drains."""
@@ -154,7 +143,9 @@ class Talk:
         self.clients = dict[str, Any]()
         self.v2: Any = V2Client(None, None)  # type: ignore[arg-type]
         self.v3: Any = V3Client(None, None)  # type: ignore[arg-type]
-        self._left = dict[str, Any]()
+        self._counted = Changes()
+        self._kept = dict[LedgerId, str]()
+        """What was last said of each ledger."""
         self._calls = 0
 
     @property
@@ -221,24 +212,16 @@ class Talk:
 
     def say_changes(self) -> None:
         """What is other in the ledgers and counters than when this was last called."""
-        storage, found = self.storage, dict[str, Any]()
-        for ledger_id in storage.ledger_ids():
-            found[f"ledger {ledger_id}"] = record_words(storage, ledger_id)
-        found |= dict(traffic_words(self.server.traffic))
-        changed = [name for name, value in found.items() if value != self._left.get(name, 0)]
-        self.say(*(f"   {n}: {found[n]}" for n in changed if n.startswith("ledger")))
-        was = self._left
-        counts = [f"{n} {found[n]:+d}" if n not in was else f"{n} {found[n] - was[n]:+d}"
-                  for n in changed if not n.startswith("ledger")]  # fmt: skip
+        kept = {i: record_words(self.storage, i) for i in self.storage.ledger_ids()}
+        self.say(*(f"   ledger {i}: {kept[i]}" for i in kept if kept[i] != self._kept.get(i)))
         calls = [call for call in self.server.metadata.calls[self._calls :] if call not in DUTIES]
-        if counts or calls:
-            self.say("   " + ", ".join(counts + [f"store: {call}" for call in calls]))
-        self._left, self._calls = found, len(self.server.metadata.calls)
-        for record in self.caplog.records:
-            if record.name.startswith("bookie.server"):
-                said = re.sub(r"\('[^)]*\)", "PEER", record.getMessage())
-                self.say(f"   {record.levelname.lower()}: {said}")
-        self.caplog.clear()
+        parts = self._counted.since(counts(self.server.traffic))
+        parts += [f"store: {call}" for call in calls]
+        if parts:
+            self.say("   " + ", ".join(parts))
+        self._kept, self._calls = kept, len(self.server.metadata.calls)
+        for level, said in taken_logs(self.caplog):
+            self.say(f"   {level.lower()}: {said}")
 
     def forget_changes(self) -> None:
         """What was done until now is not written down."""
@@ -368,16 +351,20 @@ def fencing_batch(ledger: int, first: int, key: bytes = KEY) -> bytes:
     return struct.pack(">IqqqIq", word, ledger, first, 78, 2, 1 << 20) + key
 
 
+def asked_reads(client: V2Client | V3Client) -> Iterator[Callable[[int], bytes]]:
+    for entry_id in (0, 1, 3, -1):
+        yield lambda n, i=entry_id: client.read(n, i)  # type: ignore[misc]
+        yield lambda n, i=entry_id: client.read(n, i, fence=True)  # type: ignore[misc]
+    yield lambda n: client.read(n, 0, fence=True, key=NEVER)
+    yield lambda n: client.read(n, -1, fence=True, key=NEVER)
+
+
 def asked_v2(v2: V2Client) -> Iterator[Callable[[int], bytes]]:
     yield lambda n: v2.add(n, 3, lac=2)
     yield lambda n: v2.add(n, 3, key=NEVER)
     yield lambda n: v2.add(n, 4, recovery=True)
     yield lambda n: v2.add(n, 4, recovery=True, key=NEVER)
-    for entry_id in (0, 1, 3, -1):
-        yield lambda n, i=entry_id: v2.read(n, i)  # type: ignore[misc]
-        yield lambda n, i=entry_id: v2.read(n, i, fence=True)  # type: ignore[misc]
-    yield lambda n: v2.read(n, 0, fence=True, key=NEVER)
-    yield lambda n: v2.read(n, -1, fence=True, key=NEVER)
+    yield from asked_reads(v2)
     yield lambda n: v2.batch(n, 0)
     yield lambda n: v2.batch(n, 1, count=1)
     yield lambda n: v2.batch(n, 3)
@@ -392,11 +379,7 @@ def asked_v3(v3: V3Client) -> Iterator[Callable[[int], bytes]]:
     yield lambda n: v3.add(n, 3, key=NEVER)
     yield lambda n: v3.add(n, 4, recovery=True)
     yield lambda n: v3.add(n, 4, recovery=True, key=NEVER)
-    for entry_id in (0, 1, 3, -1):
-        yield lambda n, i=entry_id: v3.read(n, i)  # type: ignore[misc]
-        yield lambda n, i=entry_id: v3.read(n, i, fence=True)  # type: ignore[misc]
-    yield lambda n: v3.read(n, 0, fence=True, key=NEVER)
-    yield lambda n: v3.read(n, -1, fence=True, key=NEVER)
+    yield from asked_reads(v3)
     for timeout_ms in (None, 1):
         for previous in (-2, -1, 0, 9):
             yield lambda n, p=previous, ms=timeout_ms: v3.poll(n, previous=p, timeout_ms=ms)  # type: ignore[misc]
