@@ -17,6 +17,7 @@ from bookie.frames.build import build_run
 from bookie.frames.entry import DigestType, EntryCodec
 from bookie.frames.frame import CONSECUTIVE, FLAG_RECOVERY, Pattern, RunFrame, parse_run
 from bookie.ids import EntryId, LedgerId
+from bookie.protocol.availability import EntrySet
 from bookie.storage.modes import DurabilityMode
 from bookie.storage.reading import StoredRead
 from bookie.storage.records import LedgerRecord
@@ -249,6 +250,19 @@ def _result(found: object) -> str:
         bad = f" unreadable {list(found.unreadable)}" if found.unreadable else ""
         return f"[{runs}] through {found.answered_through}{bad}"
     return "done" if found is None else shown(found)
+
+
+def entries(*ranges: tuple[int, int]) -> EntrySet:
+    return EntrySet.from_ranges(list(ranges))
+
+
+def ids(*numbers: int) -> list[LedgerId]:
+    return list(map(LedgerId, numbers))
+
+
+def index(path: str) -> bool:
+    """See `fleet_disks.Where`."""
+    return path.endswith("sqlite")
 
 
 Acts = Callable[[Keeper], Coroutine[Any, Any, None]]

@@ -67,6 +67,12 @@ async def look(fleet: Fleet, *, after_s: float = 0.0) -> None:
     fleet.record.note(f"    {parts}, plan {state.collection_plan!r}")
 
 
+async def look_twice(fleet: Fleet) -> None:
+    """The second one beyond the grace."""
+    await look(fleet)
+    await look(fleet, after_s=2.1)
+
+
 async def _two_looks(fleet: Fleet) -> None:
     await fleet.begin()
     ids = await ledgers(fleet, 4)
@@ -88,8 +94,7 @@ async def _two_looks(fleet: Fleet) -> None:
     await fleet.seen("a read", line.read(ids[0], 0, 1))
     await fleet.seen("an entry is put back", line.add(ids[0], 0, flags=1))
     await deleted(fleet, [ids[0], ids[2]])
-    await look(fleet)
-    await look(fleet, after_s=2.1)
+    await look_twice(fleet)
     await look(fleet)
     fleet.say_state()
 
@@ -103,11 +108,9 @@ async def _brake(fleet: Fleet) -> None:
     ids = await ledgers(fleet, 7)
     fleet.note("three of seven are not too many; four of the next are")
     await deleted(fleet, ids[:3])
-    await look(fleet)
-    await look(fleet, after_s=2.1)
+    await look_twice(fleet)
     former = await deleted(fleet, ids[3:6])
-    await look(fleet)
-    await look(fleet, after_s=2.1)
+    await look_twice(fleet)
     await look(fleet)
     health = await fleet.ask(NAME, "GetHealth")
     for plan in ("", "another", health.collection_plan_id):
@@ -128,13 +131,11 @@ async def _plans(fleet: Fleet) -> None:
     await fleet.begin()
     ids = await ledgers(fleet, 6)
     former = await deleted(fleet, ids[:4])
-    await look(fleet)
-    await look(fleet, after_s=2.1)
+    await look_twice(fleet)
     plan = (await fleet.ask(NAME, "GetHealth")).collection_plan_id
     fleet.note("one more is missing: the plan stays as people see it")
     await deleted(fleet, ids[4:5])
-    await look(fleet)
-    await look(fleet, after_s=2.1)
+    await look_twice(fleet)
     fleet.note("one of the plan exists again: another plan")
     await restored(fleet, former[:1])
     await look(fleet)
@@ -149,8 +150,7 @@ async def _plans(fleet: Fleet) -> None:
     await fleet.stop(NAME)
     with fleet.quiet():
         await fleet.start()
-    await look(fleet)
-    await look(fleet, after_s=2.1)
+    await look_twice(fleet)
     await fleet.ask(NAME, "GetHealth")
     fleet.say_state()
 
@@ -232,8 +232,7 @@ async def _believed(fleet: Fleet) -> None:
     await look(fleet)
     await fleet.ask(NAME, "GetHealth")
     state.metadata_rolled_back = ""
-    await look(fleet)
-    await look(fleet, after_s=2.1)
+    await look_twice(fleet)
     fleet.say_state(NAME)
 
 
@@ -268,8 +267,7 @@ async def _half(fleet: Fleet) -> None:
     await fleet.stop(NAME)
     with fleet.quiet():
         await fleet.start()
-    await look(fleet)
-    await look(fleet, after_s=2.1)
+    await look_twice(fleet)
     await fleet.ask(NAME, "GetHealth")
     fleet.say_state()
 

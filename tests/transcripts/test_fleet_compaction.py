@@ -9,23 +9,11 @@ from bookie.storage.rebuild import rebuild_index
 from bookie.storage.records import Boundary
 from bookie.testing.simulation.disk import MachineDisk
 from fleet_disks import files, flip, gone
-from storage_story import ROOT, Acts, Keeper, kept, turns
+from storage_story import ROOT, Acts, Keeper, entries, ids, index, kept, turns
 from syrupy.assertion import SnapshotAssertion
 from transcripts import Words
 
 FIRST: Final = ROOT / "ledger-0"
-
-
-def entries(*ranges: tuple[int, int]) -> EntrySet:
-    return EntrySet.from_ranges(list(ranges))
-
-
-def ids(*numbers: int) -> list[LedgerId]:
-    return list(map(LedgerId, numbers))
-
-
-def index(path: str) -> bool:
-    return path.endswith("sqlite")
 
 
 async def _filled(keeper: Keeper) -> None:

@@ -8,21 +8,9 @@ from bookie.protocol.availability import EntrySet
 from bookie.storage.decisions import PersonDecision
 from bookie.storage.records import Boundary
 from bookie.testing.simulation.disk import MachineDisk
-from storage_story import Acts, Keeper, kept, turns
+from storage_story import Acts, Keeper, entries, ids, index, kept, turns
 from syrupy.assertion import SnapshotAssertion
 from transcripts import Words
-
-
-def entries(*ranges: tuple[int, int]) -> EntrySet:
-    return EntrySet.from_ranges(list(ranges))
-
-
-def ids(*numbers: int) -> list[LedgerId]:
-    return list(map(LedgerId, numbers))
-
-
-def index(path: str) -> bool:
-    return path.endswith("sqlite")
 
 
 async def _deletes(keeper: Keeper) -> None:
